@@ -1,0 +1,387 @@
+"""Canonical bytes: RFC 8949 deterministic CBOR, narrowed, behind the self-describe tag.
+
+Theory of operation.
+A *document* is `d9 d9 f7` and exactly one data item.
+A value has one document, and a document has one value: `encode(decode(b)) == b` for every b that
+`decode` accepts, and `decode` accepts nothing else.
+Map keys are ordered bytewise by their encoded form, which is not the length-first order of older
+profiles.
+There is no lax decoder: what is not canonical is refused with a code and the byte offset.
+
+Depth and size caps are constants of the profile, not settings, because accept and reject must
+agree at replay on every machine.
+
+The file stays inside mypyc's subset: the compiled codec is built from this very source.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import sha256
+from typing import Any, Final
+
+from tallystick.errors import NotCanonical, SchemaMismatch
+
+PREFIX: Final = b"\xd9\xd9\xf7"
+DEPTH_MAX: Final = 64
+SIZE_MAX: Final = 16 * 1024 * 1024
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**64 - 1
+FLOAT_INTEGRAL_MAX: Final = 2**53
+
+# Short keys recur in every record; their encodings are kept.
+# The cache is bounded, so that keys chosen by a stranger cannot grow it.
+_KEYS: dict[str, bytes] = {}
+_KEYS_MAX: Final = 4096
+
+_HEAD_MAJOR: Final = [bytes([major << 5 | n]) for major in range(8) for n in range(24)]
+_F16: Final = struct.Struct(">e")
+_F32: Final = struct.Struct(">f")
+_F64: Final = struct.Struct(">d")
+
+
+# ---- encoding -------------------------------------------------------------------------------
+
+
+def encode(value: Any) -> bytes:
+    """The canonical document of a value; refuses what the profile cannot say."""
+    out: list[bytes] = [PREFIX]
+    _put(value, out, 0)
+    data = b"".join(out)
+    if len(data) > SIZE_MAX:
+        raise _refused("value.too_large", f"document of {len(data)} bytes is over {SIZE_MAX}")
+    return data
+
+
+def encode_item(value: Any) -> bytes:
+    """The encoded item of a value without the prefix: a piece for a prepared encoder."""
+    out: list[bytes] = []
+    _put(value, out, 0)
+    return b"".join(out)
+
+
+def head(major: int, n: int) -> bytes:
+    """The shortest head of a major type with argument n."""
+    if n < 24:
+        return _HEAD_MAJOR[major * 24 + n]
+    first = major << 5
+    if n < 0x100:
+        return bytes((first | 24, n))
+    if n < 0x10000:
+        return bytes((first | 25, n >> 8, n & 0xFF))
+    if n < 0x100000000:
+        return bytes((first | 26,)) + n.to_bytes(4, "big")
+    return bytes((first | 27,)) + n.to_bytes(8, "big")
+
+
+def put_text(value: str) -> bytes:
+    """An encoded text item."""
+    try:
+        raw = value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _refused("value.bad_format", "text holds a lone surrogate") from None
+    return head(3, len(raw)) + raw
+
+
+def put_bytes(value: bytes) -> bytes:
+    """An encoded byte string item."""
+    return head(2, len(value)) + value
+
+
+def put_int(value: int) -> bytes:
+    """An encoded integer item."""
+    if value >= 0:
+        if value > INT_MAX:
+            raise _refused("value.out_of_range", "integer over 2^64-1")
+        return head(0, value)
+    if value < INT_MIN:
+        raise _refused("value.out_of_range", "integer under -2^63")
+    return head(1, -1 - value)
+
+
+def put_key(key: str) -> bytes:
+    """An encoded text key; short ones are remembered."""
+    known = _KEYS.get(key)
+    if known is not None:
+        return known
+    made = put_text(key)
+    if len(made) <= 65 and len(_KEYS) < _KEYS_MAX:
+        _KEYS[key] = made
+    return made
+
+
+def put_float(value: float) -> bytes:
+    """An encoded float item: shortest exact form; integral ones within 2^53 are integers."""
+    if value != value or value in (float("inf"), float("-inf")):
+        raise _refused("value.not_finite", "NaN and infinities have no canonical form")
+    if -FLOAT_INTEGRAL_MAX <= value <= FLOAT_INTEGRAL_MAX and value == int(value):
+        return put_int(int(value))
+    try:
+        short = _F16.pack(value)
+        if _F16.unpack(short)[0] == value:
+            return b"\xf9" + short
+    except OverflowError:
+        pass
+    try:
+        middle = _F32.pack(value)
+        if _F32.unpack(middle)[0] == value:
+            return b"\xfa" + middle
+    except OverflowError:
+        pass
+    return b"\xfb" + _F64.pack(value)
+
+
+def _put(value: Any, out: list[bytes], depth: int) -> None:
+    kind = type(value)
+    if kind is str:
+        out.append(put_text(value))
+    elif kind is bytes:
+        out.append(head(2, len(value)))
+        out.append(value)
+    elif kind is int:
+        out.append(put_int(value))
+    elif kind is dict:
+        _put_map(value, out, depth + 1)
+    elif value is None:
+        out.append(b"\xf6")
+    elif kind is bool:
+        out.append(b"\xf5" if value else b"\xf4")
+    elif kind is list or kind is tuple:
+        _put_array(value, out, depth + 1)
+    elif kind is float:
+        out.append(put_float(value))
+    else:
+        raise _refused("value.wrong_type", f"{kind.__name__} has no canonical form")
+
+
+def _put_array(items: Any, out: list[bytes], depth: int) -> None:
+    if depth > DEPTH_MAX:
+        raise _refused("value.too_deep", f"nesting over {DEPTH_MAX}")
+    out.append(head(4, len(items)))
+    for item in items:
+        _put(item, out, depth)
+
+
+def _put_map(items: dict[Any, Any], out: list[bytes], depth: int) -> None:
+    if depth > DEPTH_MAX:
+        raise _refused("value.too_deep", f"nesting over {DEPTH_MAX}")
+    out.append(head(5, len(items)))
+    pairs: list[tuple[bytes, Any]] = []
+    for key in items:
+        if type(key) is str:
+            pairs.append((put_key(key), key))
+        elif type(key) is int:
+            pairs.append((put_int(key), key))
+        else:
+            raise _refused("value.wrong_type", f"map key of type {type(key).__name__}")
+    # Encoded keys are distinct, so the comparison never reaches the second element.
+    pairs.sort()
+    for encoded, key in pairs:
+        out.append(encoded)
+        _put(items[key], out, depth)
+
+
+def _refused(code: str, message: str) -> SchemaMismatch:
+    return SchemaMismatch(message, code=code)
+
+
+# ---- decoding -------------------------------------------------------------------------------
+
+
+def decode(data: bytes) -> Any:
+    """The value of a canonical document; anything else is refused with code and offset."""
+    if len(data) > SIZE_MAX:
+        raise _bad("cbor.size", f"document of {len(data)} bytes is over {SIZE_MAX}", SIZE_MAX)
+    if data[:3] != PREFIX:
+        raise _bad("cbor.prefix", "document does not begin with d9 d9 f7", 0)
+    reader = Reader(data, 3)
+    value = reader.item(0)
+    if reader.pos != len(data):
+        raise _bad("cbor.trailing", "bytes after the document's one item", reader.pos)
+    return value
+
+
+class Reader:
+    """A strict cursor over canonical items."""
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: bytes, pos: int) -> None:
+        self.data: bytes = data
+        self.pos: int = pos
+        self.end: int = len(data)
+
+    def item(self, depth: int) -> Any:
+        """Read one item and move behind it."""
+        data = self.data
+        start = self.pos
+        if start >= self.end:
+            raise _bad("cbor.truncated", "an item is missing", start)
+        first = data[start]
+        major = first >> 5
+        if major == 7:
+            return self.simple(first, start)
+        info = first & 31
+        if info < 24:
+            n = info
+            self.pos = start + 1
+        else:
+            n = self.argument(info, start)
+        if major == 3:
+            return self.text(n, start)
+        if major == 0:
+            return n
+        if major == 2:
+            return self.raw(n, start)
+        if major == 5:
+            return self.mapping(n, start, depth + 1)
+        if major == 4:
+            return self.array(n, start, depth + 1)
+        if major == 1:
+            if n > 0x7FFFFFFFFFFFFFFF:
+                raise _bad("cbor.int_range", "integer under -2^63", start)
+            return -1 - n
+        raise _bad("cbor.tag", "tags are not used after the prefix", start)
+
+    def argument(self, info: int, start: int) -> int:
+        """The argument of a long head; refuses indefinite and non-minimal ones."""
+        if info == 31:
+            raise _bad("cbor.indefinite", "indefinite length", start)
+        if info > 27:
+            raise _bad("cbor.not_minimal", "reserved head", start)
+        width = 1 << (info - 24)
+        stop = start + 1 + width
+        if stop > self.end:
+            raise _bad("cbor.truncated", "a head is cut off", start)
+        n = int.from_bytes(self.data[start + 1 : stop], "big")
+        floor = 24 if width == 1 else 1 << (width * 4)
+        if n < floor:
+            raise _bad("cbor.not_minimal", "the head is longer than needed", start)
+        self.pos = stop
+        return n
+
+    def raw(self, n: int, start: int) -> bytes:
+        """A byte string of n bytes; the length is compared with what remains first."""
+        begin = self.pos
+        if n > self.end - begin:
+            raise _bad("cbor.truncated", "a string is cut off", start)
+        self.pos = begin + n
+        return self.data[begin : begin + n]
+
+    def text(self, n: int, start: int) -> str:
+        """A text of n bytes of valid UTF-8."""
+        begin = self.pos
+        if n > self.end - begin:
+            raise _bad("cbor.truncated", "a text is cut off", start)
+        self.pos = begin + n
+        try:
+            return self.data[begin : begin + n].decode("utf-8")
+        except UnicodeDecodeError:
+            raise _bad("cbor.utf8", "text is not valid UTF-8", start) from None
+
+    def array(self, n: int, start: int, depth: int) -> list[Any]:
+        """An array of n items."""
+        if depth > DEPTH_MAX:
+            raise _bad("cbor.depth", f"nesting over {DEPTH_MAX}", start)
+        if n > self.end - self.pos:
+            raise _bad("cbor.truncated", "an array is cut off", start)
+        items: list[Any] = []
+        for _ in range(n):
+            items.append(self.item(depth))
+        return items
+
+    def mapping(self, n: int, start: int, depth: int) -> dict[Any, Any]:
+        """A map of n pairs with strictly increasing encoded keys."""
+        if depth > DEPTH_MAX:
+            raise _bad("cbor.depth", f"nesting over {DEPTH_MAX}", start)
+        if n > (self.end - self.pos) >> 1:
+            raise _bad("cbor.truncated", "a map is cut off", start)
+        result: dict[Any, Any] = {}
+        before = b""
+        for _ in range(n):
+            at = self.pos
+            if at >= self.end:
+                raise _bad("cbor.truncated", "a map is cut off", at)
+            major = self.data[at] >> 5
+            if major != 3 and major > 1:
+                raise _bad("cbor.key_type", "map keys are integers or text", at)
+            key = self.item(depth)
+            encoded = self.data[at : self.pos]
+            if encoded <= before:
+                if encoded == before:
+                    raise _bad("cbor.key_duplicate", "a map key stands twice", at)
+                raise _bad("cbor.key_order", "map keys are not in bytewise order", at)
+            before = encoded
+            result[key] = self.item(depth)
+        return result
+
+    def simple(self, first: int, start: int) -> Any:
+        """false, true, null, or a float in its shortest exact form."""
+        self.pos = start + 1
+        if first == 0xF6:
+            return None
+        if first == 0xF5:
+            return True
+        if first == 0xF4:
+            return False
+        if first == 0xFF:
+            raise _bad("cbor.indefinite", "a break without its beginning", start)
+        width = 2 if first == 0xF9 else 4 if first == 0xFA else 8 if first == 0xFB else 0
+        if width == 0:
+            raise _bad("cbor.simple", "only false, true and null are used", start)
+        stop = start + 1 + width
+        if stop > self.end:
+            raise _bad("cbor.truncated", "a float is cut off", start)
+        raw = self.data[start + 1 : stop]
+        form = _F16 if width == 2 else _F32 if width == 4 else _F64
+        value: float = form.unpack(raw)[0]
+        if value != value or value in (float("inf"), float("-inf")):
+            raise _bad("cbor.float", "NaN and infinities are not used", start)
+        if put_float(value) != self.data[start:stop]:
+            raise _bad("cbor.float", "the float has a shorter form", start)
+        self.pos = stop
+        return value
+
+
+def _bad(code: str, message: str, offset: int) -> NotCanonical:
+    return NotCanonical(message, code=code, offset=offset)
+
+
+# ---- hashes ---------------------------------------------------------------------------------
+
+
+def digest_of(data: bytes) -> bytes:
+    """The 32 raw bytes of sha256 over a document."""
+    return sha256(data).digest()
+
+
+def hash_of(data: bytes) -> str:
+    """`sha256:<hex>` over a document."""
+    return "sha256:" + sha256(data).hexdigest()
+
+
+def digest(value: Any) -> bytes:
+    """The 32 raw bytes of sha256 over a value's document."""
+    return sha256(encode(value)).digest()
+
+
+def hash(value: Any) -> str:  # noqa: A001 - the word of the design; used as canon.hash
+    """`sha256:<hex>` over a value's document."""
+    return "sha256:" + sha256(encode(value)).hexdigest()
+
+
+def text_of(raw: bytes) -> str:
+    """A raw digest as text."""
+    return "sha256:" + raw.hex()
+
+
+def raw_of(text: str) -> bytes:
+    """A text hash as 32 raw bytes."""
+    return bytes.fromhex(text[7:])
+
+
+def tagged(type_name: str, fields: dict[str, Any]) -> bytes:
+    """H(type, **fields): the digest of one of our own structures, separated by `$type`."""
+    body = dict(fields)
+    body["$type"] = type_name
+    return sha256(encode(body)).digest()
