@@ -13,9 +13,11 @@ agree at replay on every machine.
 
 The file stays inside mypyc's subset: the compiled codec is built from this very source.
 """
+# tidy: encoder, decoder and hashes in one file, because one file is what gets compiled
 
 from __future__ import annotations
 
+import math
 import struct
 from hashlib import sha256
 from typing import Any, Final
@@ -29,12 +31,26 @@ INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**64 - 1
 FLOAT_INTEGRAL_MAX: Final = 2**53
 
-# Short keys recur in every record; their encodings are kept.
-# The cache is bounded, so that keys chosen by a stranger cannot grow it.
+# Short keys recur in every record; their encodings are kept, and so is the order of whole maps.
+# The memories are bounded and forget everything when full, so that keys chosen by a stranger can
+# neither grow them nor keep ours out for good.
 _KEYS: dict[str, bytes] = {}
 _KEYS_MAX: Final = 4096
+_KEY_BYTES_MAX: Final = 65
+_TEXTS: dict[bytes, str] = {}
+_SHAPES: dict[tuple[str, ...], list[tuple[bytes, str]]] = {}
+_SHAPES_MAX: Final = 1024
+_SHAPE_KEYS_MAX: Final = 32
 
-_HEAD_MAJOR: Final = [bytes([major << 5 | n]) for major in range(8) for n in range(24)]
+# Heads of every major type with an argument under 256: nearly all there are.
+_HEADS: Final = [
+    bytes((major << 5 | n,)) if n < 24 else bytes((major << 5 | 24, n))
+    for major in range(8)
+    for n in range(256)
+]
+_TEXT_HEADS: Final = _HEADS[3 * 256 : 4 * 256]
+_HEAD32: Final = struct.Struct(">BI")
+_HEAD64: Final = struct.Struct(">BQ")
 _F16: Final = struct.Struct(">e")
 _F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")
@@ -62,25 +78,24 @@ def encode_item(value: Any) -> bytes:
 
 def head(major: int, n: int) -> bytes:
     """The shortest head of a major type with argument n."""
-    if n < 24:
-        return _HEAD_MAJOR[major * 24 + n]
-    first = major << 5
     if n < 0x100:
-        return bytes((first | 24, n))
+        return _HEADS[major << 8 | n]
+    first = major << 5
     if n < 0x10000:
         return bytes((first | 25, n >> 8, n & 0xFF))
     if n < 0x100000000:
-        return bytes((first | 26,)) + n.to_bytes(4, "big")
-    return bytes((first | 27,)) + n.to_bytes(8, "big")
+        return _HEAD32.pack(first | 26, n)
+    return _HEAD64.pack(first | 27, n)
 
 
 def put_text(value: str) -> bytes:
     """An encoded text item."""
     try:
-        raw = value.encode("utf-8")
+        raw = value.encode()
     except UnicodeEncodeError:
         raise _refused("value.bad_format", "text holds a lone surrogate") from None
-    return head(3, len(raw)) + raw
+    n = len(raw)
+    return (_TEXT_HEADS[n] if n < 0x100 else head(3, n)) + raw
 
 
 def put_bytes(value: bytes) -> bytes:
@@ -91,6 +106,8 @@ def put_bytes(value: bytes) -> bytes:
 def put_int(value: int) -> bytes:
     """An encoded integer item."""
     if value >= 0:
+        if value < 0x100:
+            return _HEADS[value]
         if value > INT_MAX:
             raise _refused("value.out_of_range", "integer over 2^64-1")
         return head(0, value)
@@ -105,14 +122,16 @@ def put_key(key: str) -> bytes:
     if known is not None:
         return known
     made = put_text(key)
-    if len(made) <= 65 and len(_KEYS) < _KEYS_MAX:
+    if len(made) <= _KEY_BYTES_MAX:
+        if len(_KEYS) >= _KEYS_MAX:
+            _KEYS.clear()
         _KEYS[key] = made
     return made
 
 
 def put_float(value: float) -> bytes:
     """An encoded float item: shortest exact form; integral ones within 2^53 are integers."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         raise _refused("value.not_finite", "NaN and infinities have no canonical form")
     if -FLOAT_INTEGRAL_MAX <= value <= FLOAT_INTEGRAL_MAX and value == int(value):
         return put_int(int(value))
@@ -135,11 +154,11 @@ def _put(value: Any, out: list[bytes], depth: int) -> None:
     kind = type(value)
     if kind is str:
         out.append(put_text(value))
+    elif kind is int:
+        out.append(put_int(value))
     elif kind is bytes:
         out.append(head(2, len(value)))
         out.append(value)
-    elif kind is int:
-        out.append(put_int(value))
     elif kind is dict:
         _put_map(value, out, depth + 1)
     elif value is None:
@@ -166,19 +185,51 @@ def _put_map(items: dict[Any, Any], out: list[bytes], depth: int) -> None:
     if depth > DEPTH_MAX:
         raise _refused("value.too_deep", f"nesting over {DEPTH_MAX}")
     out.append(head(5, len(items)))
+    for encoded, key in _ordered(items):
+        value = items[key]
+        out.append(encoded)
+        # The commonest kinds are written here: the call would cost more than they do.
+        kind = type(value)
+        if kind is str:
+            out.append(put_text(value))
+        elif kind is int:
+            out.append(put_int(value))
+        else:
+            _put(value, out, depth)
+
+
+def _ordered(items: dict[Any, Any]) -> list[tuple[bytes, Any]]:
+    """The encoded keys of a map in canonical order, each with its key."""
+    for key in items:
+        # The memory would take a key that only equals a known text (a subclass of str) for the
+        # text itself, and what is accepted must not depend on what was seen before.
+        if type(key) is not str:
+            return _sorted(items)
+    shape = tuple(items)
+    known = _SHAPES.get(shape)
+    if known is not None:
+        return known
+    pairs = _sorted(items)
+    if len(pairs) <= _SHAPE_KEYS_MAX and all(len(pair[0]) <= _KEY_BYTES_MAX for pair in pairs):
+        if len(_SHAPES) >= _SHAPES_MAX:
+            _SHAPES.clear()
+        _SHAPES[shape] = pairs
+    return pairs
+
+
+def _sorted(items: dict[Any, Any]) -> list[tuple[bytes, Any]]:
     pairs: list[tuple[bytes, Any]] = []
     for key in items:
-        if type(key) is str:
+        kind = type(key)
+        if kind is str:
             pairs.append((put_key(key), key))
-        elif type(key) is int:
+        elif kind is int:
             pairs.append((put_int(key), key))
         else:
-            raise _refused("value.wrong_type", f"map key of type {type(key).__name__}")
+            raise _refused("value.wrong_type", f"map key of type {kind.__name__}")
     # Encoded keys are distinct, so the comparison never reaches the second element.
     pairs.sort()
-    for encoded, key in pairs:
-        out.append(encoded)
-        _put(items[key], out, depth)
+    return pairs
 
 
 def _refused(code: str, message: str) -> SchemaMismatch:
@@ -213,26 +264,38 @@ class Reader:
 
     def item(self, depth: int) -> Any:
         """Read one item and move behind it."""
-        data = self.data
+        # tidy: the commonest kinds are read in place; a method call costs more than they do
         start = self.pos
         if start >= self.end:
             raise _bad("cbor.truncated", "an item is missing", start)
-        first = data[start]
-        major = first >> 5
-        if major == 7:
-            return self.simple(first, start)
-        info = first & 31
-        if info < 24:
-            n = info
+        first = self.data[start]
+        n = first & 31
+        if n < 24:
             self.pos = start + 1
-        else:
-            n = self.argument(info, start)
-        if major == 3:
-            return self.text(n, start)
+        elif first < 0xE0:
+            n = self.argument(n, start)
+        major = first >> 5
         if major == 0:
             return n
+        if major == 3:
+            begin = self.pos
+            stop = begin + n
+            if stop > self.end:
+                raise _bad("cbor.truncated", "a text is cut off", start)
+            self.pos = stop
+            try:
+                return self.data[begin:stop].decode()
+            except UnicodeDecodeError:
+                raise _bad("cbor.utf8", "text is not valid UTF-8", start) from None
         if major == 2:
-            return self.raw(n, start)
+            begin = self.pos
+            stop = begin + n
+            if stop > self.end:
+                raise _bad("cbor.truncated", "a string is cut off", start)
+            self.pos = stop
+            return self.data[begin:stop]
+        if major == 7:
+            return self.simple(first, start)
         if major == 5:
             return self.mapping(n, start, depth + 1)
         if major == 4:
@@ -249,6 +312,12 @@ class Reader:
             raise _bad("cbor.indefinite", "indefinite length", start)
         if info > 27:
             raise _bad("cbor.not_minimal", "reserved head", start)
+        if info == 24 and start + 1 < self.end:  # by far the commonest
+            n = self.data[start + 1]
+            if n < 24:
+                raise _bad("cbor.not_minimal", "the head is longer than needed", start)
+            self.pos = start + 2
+            return n
         width = 1 << (info - 24)
         stop = start + 1 + width
         if stop > self.end:
@@ -260,35 +329,13 @@ class Reader:
         self.pos = stop
         return n
 
-    def raw(self, n: int, start: int) -> bytes:
-        """A byte string of n bytes; the length is compared with what remains first."""
-        begin = self.pos
-        if n > self.end - begin:
-            raise _bad("cbor.truncated", "a string is cut off", start)
-        self.pos = begin + n
-        return self.data[begin : begin + n]
-
-    def text(self, n: int, start: int) -> str:
-        """A text of n bytes of valid UTF-8."""
-        begin = self.pos
-        if n > self.end - begin:
-            raise _bad("cbor.truncated", "a text is cut off", start)
-        self.pos = begin + n
-        try:
-            return self.data[begin : begin + n].decode("utf-8")
-        except UnicodeDecodeError:
-            raise _bad("cbor.utf8", "text is not valid UTF-8", start) from None
-
     def array(self, n: int, start: int, depth: int) -> list[Any]:
         """An array of n items."""
         if depth > DEPTH_MAX:
             raise _bad("cbor.depth", f"nesting over {DEPTH_MAX}", start)
         if n > self.end - self.pos:
             raise _bad("cbor.truncated", "an array is cut off", start)
-        items: list[Any] = []
-        for _ in range(n):
-            items.append(self.item(depth))
-        return items
+        return [self.item(depth) for _ in range(n)]
 
     def mapping(self, n: int, start: int, depth: int) -> dict[Any, Any]:
         """A map of n pairs with strictly increasing encoded keys."""
@@ -296,17 +343,20 @@ class Reader:
             raise _bad("cbor.depth", f"nesting over {DEPTH_MAX}", start)
         if n > (self.end - self.pos) >> 1:
             raise _bad("cbor.truncated", "a map is cut off", start)
+        data = self.data
         result: dict[Any, Any] = {}
         before = b""
         for _ in range(n):
             at = self.pos
-            if at >= self.end:
-                raise _bad("cbor.truncated", "a map is cut off", at)
-            major = self.data[at] >> 5
-            if major != 3 and major > 1:
-                raise _bad("cbor.key_type", "map keys are integers or text", at)
-            key = self.item(depth)
-            encoded = self.data[at : self.pos]
+            first = data[at] if at < self.end else 0xFF
+            # A short text that was a key before needs no decoding; a cut-off one is never known.
+            encoded = data[at : at + first - 0x5F] if 0x60 <= first < 0x78 else b""
+            key = _TEXTS.get(encoded)
+            if key is None:
+                key = self.key(at, depth)
+                encoded = data[at : self.pos]
+            else:
+                self.pos = at + first - 0x5F
             if encoded <= before:
                 if encoded == before:
                     raise _bad("cbor.key_duplicate", "a map key stands twice", at)
@@ -314,6 +364,20 @@ class Reader:
             before = encoded
             result[key] = self.item(depth)
         return result
+
+    def key(self, at: int, depth: int) -> Any:
+        """A map key: an integer or a text; short texts are remembered."""
+        if at >= self.end:
+            raise _bad("cbor.truncated", "a map is cut off", at)
+        major = self.data[at] >> 5
+        if major > 1 and major != 3:
+            raise _bad("cbor.key_type", "map keys are integers or text", at)
+        key = self.item(depth)
+        if major == 3 and self.pos - at <= 24:
+            if len(_TEXTS) >= _KEYS_MAX:
+                _TEXTS.clear()
+            _TEXTS[self.data[at : self.pos]] = key
+        return key
 
     def simple(self, first: int, start: int) -> Any:
         """false, true, null, or a float in its shortest exact form."""
@@ -335,7 +399,7 @@ class Reader:
         raw = self.data[start + 1 : stop]
         form = _F16 if width == 2 else _F32 if width == 4 else _F64
         value: float = form.unpack(raw)[0]
-        if value != value or value in (float("inf"), float("-inf")):
+        if not math.isfinite(value):
             raise _bad("cbor.float", "NaN and infinities are not used", start)
         if put_float(value) != self.data[start:stop]:
             raise _bad("cbor.float", "the float has a shorter form", start)
