@@ -1,0 +1,326 @@
+"""The module ABI: what a tick is given and what it may answer (02 section 5).
+
+Envelopes are canonical documents; optional fields are absent, never null.
+Every runner (Python function, WASM, async, built-in) stands behind the one `Runner` protocol, so
+the kernel never knows which lane a module runs in.
+
+A runner may hand over `Admitted` values instead of bytes where it has already admitted them
+under the workflow's own schema: a value is normalised once and encoded once.
+"""
+
+# tidy: the envelope tables and the runner protocol belong on one page.
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallystick.errors import TickFault
+from tallystick.model.cells import COMPLETED, FAILED, RUNNING
+from tallystick.model.effects import KEY_BYTES_MAX
+from tallystick.values import canon
+from tallystick.values.schema import Admitted
+
+Content = Callable[[str], bytes]
+"""Reads a blob by hash text; offered to built-in and async modules only (03 section 5)."""
+
+LEVELS: Final = frozenset({"debug", "info", "warning", "error"})
+
+
+class TickInput(NamedTuple):
+    """One delivery: state and event as canonical documents, the context only if declared."""
+
+    state: bytes | None
+    schema: str
+    value: bytes
+    key: bytes | None
+    ctx: bytes | None
+
+    def envelope(self) -> bytes:
+        """The canonical document `{version, state, event, ctx?}`."""
+        event: dict[str, Any] = {"schema": self.schema, "value": self.value}
+        if self.key is not None:
+            event["key"] = self.key
+        body: dict[str, Any] = {"version": 1, "state": self.state, "event": event}
+        if self.ctx is not None:
+            body["ctx"] = self.ctx
+        return canon.encode(body)
+
+
+class EffectRequest(NamedTuple):
+    """An effect that a tick asks for."""
+
+    effect: str
+    params: bytes | Admitted
+    issuer_ref: str | None = None
+    idempotency_key: bytes | None = None
+    cap_slot: str | None = None
+    timeout_ns: int | None = None
+
+
+class EmittedEvent(NamedTuple):
+    """A domain event that a tick emits."""
+
+    schema: str
+    value: bytes | Admitted
+    key: bytes | None = None
+    tags: tuple[str, ...] = ()
+
+
+class TickOutput(NamedTuple):
+    """What a tick answers; `state` None deletes a keyed cell or resets an unkeyed one."""
+
+    state: bytes | Admitted | None
+    status: str = RUNNING
+    result: bytes | None = None
+    reason: Mapping[str, str] | None = None
+    events: tuple[EmittedEvent, ...] = ()
+    effects: tuple[EffectRequest, ...] = ()
+    ann: bytes | None = None
+    logs: tuple[Mapping[str, Any], ...] = ()
+    metrics: Mapping[str, int] | None = None
+    blobs: Mapping[str, bytes] | None = None
+
+
+class Ran(NamedTuple):
+    """A tick that answered: the output, its canonical envelope, and what it cost."""
+
+    output: TickOutput
+    envelope: bytes
+    fuel: int
+    engine: str
+
+
+class Halted(NamedTuple):
+    """A run that ended in a fault: the code and what it had cost."""
+
+    code: str
+    message: str
+    fuel: int
+    engine: str
+    limit: Mapping[str, Any] | None = None
+
+
+class Runner(Protocol):
+    """How module code runs; the kernel is handed one and imports none."""
+
+    def tick(self, workflow: Any, tick: TickInput, content: Content | None) -> Ran | Halted:
+        """Run one delivery of a workflow; never raises for what module code does."""
+        ...
+
+    def init(self, workflow: Any, tick: TickInput) -> bytes | Halted | None:
+        """The first state of a new cell by the module's own init; None when it has none."""
+        ...
+
+    def pure(self, module: str, entrypoint: str, data: bytes, ctx: bytes | None) -> bytes | Halted:
+        """Call a pure function with one canonical document; the answer is its output document."""
+        ...
+
+
+# ---- reading an output ----------------------------------------------------------------------
+
+_OUTPUT: Final = frozenset(
+    {
+        "state",
+        "status",
+        "result",
+        "reason",
+        "domain_events",
+        "effects",
+        "ann",
+        "logs",
+        "metrics",
+        "blobs",
+    }
+)
+_EFFECT: Final = frozenset(
+    {"effect", "params", "issuer_ref", "idempotency_key", "cap_slot", "timeout_ns"}
+)
+_EVENT: Final = frozenset({"schema", "value", "key", "tags"})
+_LOG: Final = frozenset({"level", "message", "fields"})
+
+
+def bad_output(message: str) -> TickFault:
+    """The fault of an answer that is not an output."""
+    return TickFault(message, code="bad_output")
+
+
+def read_output(raw: Any) -> TickOutput:
+    """The output behind a decoded envelope, or a `bad_output` fault (K-34)."""
+    _fields(raw, _OUTPUT, "output")
+    if "state" not in raw:
+        raise bad_output("output has no state")
+    state = raw["state"]
+    if state is not None:
+        state = _doc(state, "state")
+    status = raw.get("status", RUNNING)
+    if status not in (RUNNING, COMPLETED, FAILED):
+        raise bad_output(f"status {status!r} is not running, completed or failed")
+    return TickOutput(
+        state=state,
+        status=status,
+        result=_result(raw, status),
+        reason=_reason(raw, status),
+        events=tuple(_event(e) for e in _list(raw, "domain_events")),
+        effects=tuple(_effect(e) for e in _list(raw, "effects")),
+        ann=_opt(raw, "ann", bytes),
+        logs=tuple(_log(entry) for entry in _list(raw, "logs")),
+        metrics=_metrics(raw),
+        blobs=_blobs(raw),
+    )
+
+
+def write_output(output: TickOutput) -> bytes:
+    """The canonical envelope of an output."""
+    body: dict[str, Any] = {"state": _raw(output.state)}
+    if output.status != RUNNING:
+        body["status"] = output.status
+    if output.result is not None:
+        body["result"] = output.result
+    if output.reason is not None:
+        body["reason"] = dict(output.reason)
+    if output.events:
+        body["domain_events"] = [_write_event(e) for e in output.events]
+    if output.effects:
+        body["effects"] = [_write_effect(e) for e in output.effects]
+    if output.ann is not None:
+        body["ann"] = output.ann
+    if output.logs:
+        body["logs"] = [dict(entry) for entry in output.logs]
+    if output.metrics:
+        body["metrics"] = dict(output.metrics)
+    if output.blobs:
+        body["blobs"] = dict(output.blobs)
+    return canon.encode(body)
+
+
+def _write_event(event: EmittedEvent) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": event.schema, "value": _raw(event.value)}
+    if event.key is not None:
+        body["key"] = event.key
+    if event.tags:
+        body["tags"] = list(event.tags)
+    return body
+
+
+def _write_effect(effect: EffectRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {"effect": effect.effect, "params": _raw(effect.params)}
+    if effect.issuer_ref is not None:
+        body["issuer_ref"] = effect.issuer_ref
+    if effect.idempotency_key is not None:
+        body["idempotency_key"] = effect.idempotency_key
+    if effect.cap_slot is not None:
+        body["cap_slot"] = effect.cap_slot
+    if effect.timeout_ns is not None:
+        body["timeout_ns"] = effect.timeout_ns
+    return body
+
+
+def _raw(value: bytes | Admitted | None) -> bytes | None:
+    return value.bytes if isinstance(value, Admitted) else value
+
+
+def _fields(raw: Any, known: frozenset[str], what: str) -> None:
+    if type(raw) is not dict:
+        raise bad_output(f"{what} is not a map")
+    for name in raw:
+        if name not in known:
+            raise bad_output(f"{what} has an unknown field {name!r}")
+        if raw[name] is None and name != "state":
+            raise bad_output(f"{what}.{name} is null: leave an optional field out")
+
+
+def _opt(raw: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = raw.get(name)
+    if value is not None and type(value) is not kind:
+        raise bad_output(f"{name} is not {kind.__name__}")
+    return value
+
+
+def _list(raw: Mapping[str, Any], name: str) -> list[Any]:
+    value = raw.get(name, [])
+    if type(value) is not list:
+        raise bad_output(f"{name} is not a list")
+    return value
+
+
+def _doc(value: Any, what: str) -> bytes | Admitted:
+    if type(value) is bytes or type(value) is Admitted:
+        return value  # type: ignore[no-any-return]  # narrowed by the two exact checks
+    raise bad_output(f"{what} is not a document")
+
+
+def _text(raw: Mapping[str, Any], name: str, what: str) -> str:
+    value = raw.get(name)
+    if type(value) is not str:
+        raise bad_output(f"{what}.{name} is not text")
+    return value
+
+
+def _result(raw: Mapping[str, Any], status: str) -> bytes | None:
+    result: bytes | None = _opt(raw, "result", bytes)
+    if result is not None and status != COMPLETED:
+        raise bad_output("result stands only with status completed")
+    return result
+
+
+def _reason(raw: Mapping[str, Any], status: str) -> Mapping[str, str] | None:
+    reason = raw.get("reason")
+    if (reason is not None) != (status == FAILED):
+        raise bad_output("reason stands with status failed, always and only")
+    if reason is None:
+        return None
+    _fields(reason, frozenset({"code", "message"}), "reason")
+    return {"code": _text(reason, "code", "reason"), "message": _text(reason, "message", "reason")}
+
+
+def _event(raw: Any) -> EmittedEvent:
+    _fields(raw, _EVENT, "event")
+    tags = raw.get("tags", [])
+    if type(tags) is not list or not all(type(t) is str for t in tags):
+        raise bad_output("event.tags is not a list of text")
+    value = _doc(raw.get("value"), "event.value")
+    return EmittedEvent(_text(raw, "schema", "event"), value, _opt(raw, "key", bytes), tuple(tags))
+
+
+def _effect(raw: Any) -> EffectRequest:
+    _fields(raw, _EFFECT, "effect")
+    key = _opt(raw, "idempotency_key", bytes)
+    if key is not None and not 1 <= len(key) <= KEY_BYTES_MAX:
+        raise bad_output(f"idempotency_key has {len(key)} bytes, not 1 to {KEY_BYTES_MAX}")
+    timeout = _opt(raw, "timeout_ns", int)
+    if timeout is not None and timeout < 0:
+        raise bad_output("timeout_ns is negative")
+    return EffectRequest(
+        effect=_text(raw, "effect", "effect"),
+        params=_doc(raw.get("params"), "effect.params"),
+        issuer_ref=_opt(raw, "issuer_ref", str),
+        idempotency_key=key,
+        cap_slot=_opt(raw, "cap_slot", str),
+        timeout_ns=timeout,
+    )
+
+
+def _log(raw: Any) -> Mapping[str, Any]:
+    _fields(raw, _LOG, "log")
+    if raw.get("level") not in LEVELS:
+        raise bad_output(f"log level {raw.get('level')!r} is not one of {sorted(LEVELS)}")
+    _text(raw, "message", "log")
+    if type(raw.get("fields", {})) is not dict:
+        raise bad_output("log.fields is not a map")
+    return dict(raw)
+
+
+def _metrics(raw: Mapping[str, Any]) -> Mapping[str, int] | None:
+    metrics = _opt(raw, "metrics", dict)
+    for name, value in (metrics or {}).items():
+        if type(name) is not str or type(value) is not int:
+            raise bad_output("metrics is not a map of names to integers")
+    return metrics  # type: ignore[no-any-return]  # checked above
+
+
+def _blobs(raw: Mapping[str, Any]) -> Mapping[str, bytes] | None:
+    blobs = _opt(raw, "blobs", dict)
+    for name, value in (blobs or {}).items():
+        if type(value) is not bytes or canon.hash_of(value) != name:
+            raise bad_output("blobs is not a map of hashes to the bytes they name")
+    return blobs  # type: ignore[no-any-return]  # checked above

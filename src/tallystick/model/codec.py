@@ -1,0 +1,168 @@
+"""The record codec: frozen tuples to canonical maps and back, without a schema walk.
+
+Records are written for every tick and read for every open, so a shape prepares what can be
+prepared: encoded keys in canonical order, and one encoder per field.
+An absent field is None in the tuple and missing in the map; an unknown field stops reading,
+because folding past it would be a guess (02 section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tallystick.errors import JournalCorrupt
+from tallystick.values import canon
+
+Put = Callable[[Any], bytes]
+Load = Callable[[Any], Any]
+
+
+def _put_digest(value: bytes) -> bytes:
+    return b"\x58\x20" + value
+
+
+def _put_flag(value: bool) -> bytes:
+    return b"\xf5" if value else b"\xf4"
+
+
+def _is(kind: type) -> Load:
+    def load(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"{kind.__name__} expected, {type(value).__name__} found")
+        return value
+
+    return load
+
+
+def _load_nat(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError("a natural number expected")
+    return value
+
+
+def _load_digest(value: Any) -> bytes:
+    if type(value) is not bytes or len(value) != 32:
+        raise TypeError("a digest of 32 bytes expected")
+    return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Kind:
+    """How one field is written and what is accepted when it is read."""
+
+    __slots__ = ("load", "put")
+
+    def __init__(self, put: Put, load: Load) -> None:
+        self.put = put
+        self.load = load
+
+
+TEXT: Final = Kind(canon.put_text, _is(str))
+NAME: Final = Kind(canon.put_key, _is(str))  # text that recurs: its encoding is remembered
+BYTES: Final = Kind(canon.put_bytes, _is(bytes))
+DIGEST: Final = Kind(_put_digest, _load_digest)
+NAT: Final = Kind(canon.put_int, _load_nat)
+INT: Final = Kind(canon.put_int, _is(int))
+FLAG: Final = Kind(_put_flag, _is(bool))
+ANY: Final = Kind(canon.encode_item, _same)
+
+
+class Shape:
+    """The codec of one tuple type: `put` writes it, `load` reads it back or refuses."""
+
+    __slots__ = ("_constant", "_fields", "_loads", "_names", "_order", "make", "name")
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        fields: Mapping[str, Kind],
+        constant: tuple[str, str] | None = None,
+    ) -> None:
+        self.make = make
+        self.name = make.__name__
+        self._names = tuple(fields)
+        self._loads = tuple(kind.load for kind in fields.values())
+        # A constant pair (such as record: Ticked) takes its canonical place among the fields.
+        entries: list[tuple[bytes, int, Put | None]] = [
+            (canon.put_key(name), i, kind.put) for i, (name, kind) in enumerate(fields.items())
+        ]
+        self._constant = constant
+        if constant is not None:
+            entries.append((canon.put_key(constant[0]), -1, None))
+        entries.sort(key=lambda entry: entry[0])
+        self._order = tuple(
+            (key if put is not None else key + canon.put_text(constant[1] if constant else ""), i, put)
+            for key, i, put in entries
+        )
+
+    def put(self, value: Any) -> bytes:
+        """The encoded map of a tuple; None fields are absent."""
+        out: list[bytes] = [b""]
+        n = 0
+        for key, i, put in self._order:
+            if put is None:
+                out.append(key)
+                n += 1
+                continue
+            field = value[i]
+            if field is not None:
+                out.append(key)
+                out.append(put(field))
+                n += 1
+        out[0] = canon.head(5, n)
+        return b"".join(out)
+
+    def load(self, raw: Any) -> Any:
+        """The tuple of a decoded map; refuses unknown fields and wrong types."""
+        if type(raw) is not dict:
+            raise JournalCorrupt(f"{self.name}: a map expected", code="record.malformed")
+        found = 0 if self._constant is None else 1
+        values: list[Any] = []
+        try:
+            for name, load in zip(self._names, self._loads, strict=True):
+                field = raw.get(name)
+                if field is None:
+                    values.append(None)
+                else:
+                    values.append(load(field))
+                    found += 1
+        except TypeError as why:
+            raise JournalCorrupt(
+                f"{self.name}.{name}: {why}", code="record.malformed", where={"field": name}
+            ) from None
+        if found != len(raw):
+            self._refuse(raw)
+        return self.make(*values)
+
+    def _refuse(self, raw: dict[Any, Any]) -> None:
+        known = {*self._names, self._constant[0] if self._constant else ""}
+        extra = sorted(str(name) for name in raw if name not in known)
+        null = sorted(str(name) for name in raw if raw[name] is None)
+        raise JournalCorrupt(
+            f"{self.name} holds unknown or null fields {extra or null}",
+            code="record.unknown_field",
+            where={"record": self.name, "fields": extra or null},
+            hint="a newer release wrote this journal: read it with that release",
+        )
+
+    def kind(self) -> Kind:
+        """This shape as the kind of a field."""
+        return Kind(self.put, self.load)
+
+
+def list_of(shape: Shape) -> Kind:
+    """The kind of a field that holds a list of tuples of one shape."""
+
+    def put(values: Any) -> bytes:
+        return canon.head(4, len(values)) + b"".join([shape.put(v) for v in values])
+
+    def load(raw: Any) -> Any:
+        if type(raw) is not list:
+            raise TypeError("a list expected")
+        return tuple([shape.load(v) for v in raw])
+
+    return Kind(put, load)

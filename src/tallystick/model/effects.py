@@ -1,0 +1,144 @@
+"""Intent identity: who asked, for what, and where in history (02 section 5).
+
+Without an explicit key the identity includes the position, by the published two-step rule.
+With one (D8) it is (workflow, cell, effect, key): asked again, it is the same intent.
+The cell is named by key and birth, so a deleted and re-created cell inherits no old answers.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from tallystick.values import canon
+
+STATUSES: Final = ("ok", "error", "timeout", "denied", "rejected", "cancelled")
+KEY_BYTES_MAX: Final = 128
+
+
+class Asker(NamedTuple):
+    """The cell that asks: workflow, its definition hash as text, key bytes and birth."""
+
+    workflow: str
+    workflow_hash: str
+    key: bytes
+    born_seq: int
+
+
+class Asked(NamedTuple):
+    """The effect that is asked for: names as text, hashes as text, params as bytes."""
+
+    effect: str
+    effect_hash: str
+    executor_module: str
+    executor_module_hash: str
+    executor_entrypoint: str
+    params: bytes
+
+
+# Keys of the two published preimages, in canonical order, encoded once:
+# this runs for every effect of every tick.
+_K = canon.put_key
+_P1: Final = canon.PREFIX + canon.head(5, 8) + _K("effect")
+_P1_HASH: Final = _K("effect_hash")
+_P1_INDEX: Final = _K("effect_index")
+_P1_SEQ: Final = _K("emitted_at_seq")
+_P1_WORKFLOW: Final = _K("origin_workflow")
+_P1_KEY: Final = _K("origin_instance_key")
+_P1_WF_HASH: Final = _K("origin_workflow_hash")
+_P1_IDEM: Final = _K("requested_idempotency_key") + canon.put_bytes(b"")
+_P2: Final = canon.PREFIX + canon.head(5, 7) + _K("effect")
+_P2_PARAMS: Final = _K("params")
+_P2_HASH: Final = _K("effect_hash")
+_P2_MODULE: Final = _K("executor_module")
+_P2_IDEM: Final = _K("idempotency_key")
+_P2_ENTRY: Final = _K("executor_entrypoint")
+_P2_MOD_HASH: Final = _K("executor_module_hash")
+
+
+def position_key(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
+    """K: the key that a position gives to an effect without an explicit one."""
+    return sha256(
+        b"".join(
+            (
+                _P1,
+                canon.put_key(asked.effect),
+                _P1_HASH,
+                canon.put_text(asked.effect_hash),
+                _P1_INDEX,
+                canon.put_int(index),
+                _P1_SEQ,
+                canon.put_int(seq),
+                _P1_WORKFLOW,
+                canon.put_key(asker.workflow),
+                _P1_KEY,
+                canon.put_bytes(asker.key),
+                _P1_WF_HASH,
+                canon.put_text(asker.workflow_hash),
+                _P1_IDEM,
+            )
+        )
+    ).digest()
+
+
+def intent_by_position(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
+    """The intent digest of an effect without an explicit key."""
+    return sha256(
+        b"".join(
+            (
+                _P2,
+                canon.put_key(asked.effect),
+                _P2_PARAMS,
+                canon.put_bytes(asked.params),
+                _P2_HASH,
+                canon.put_text(asked.effect_hash),
+                _P2_MODULE,
+                canon.put_key(asked.executor_module),
+                _P2_IDEM,
+                canon.put_bytes(position_key(asker, asked, seq, index)),
+                _P2_ENTRY,
+                canon.put_key(asked.executor_entrypoint),
+                _P2_MOD_HASH,
+                canon.put_text(asked.executor_module_hash),
+            )
+        )
+    ).digest()
+
+
+def intent_by_key(asker: Asker, effect: str, key: bytes) -> bytes:
+    """The intent digest of an effect with an explicit idempotency key (D8)."""
+    return canon.tagged(
+        "intent_key@1",
+        {
+            "origin_workflow": asker.workflow,
+            "origin_instance_key": asker.key,
+            "origin_born_seq": asker.born_seq,
+            "effect": effect,
+            "idempotency_key": key,
+        },
+    )
+
+
+def dispatch_key(world: str, intent: bytes) -> bytes:
+    """The idempotency token the outside sees: other in every fork, equal for every attempt."""
+    return canon.tagged("dispatch@1", {"world": world, "intent": canon.text_of(intent)})
+
+
+def event_hash(schema: str, value: bytes, key: bytes | None) -> bytes:
+    """The published event hash: the document of schema, value and, when given, key."""
+    if key is None:
+        return sha256(_E2 + canon.put_bytes(value) + _E_SCHEMA + canon.put_key(schema)).digest()
+    return sha256(
+        _E3
+        + canon.put_bytes(key)
+        + _E_VALUE
+        + canon.put_bytes(value)
+        + _E_SCHEMA
+        + canon.put_key(schema)
+    ).digest()
+
+
+_E_VALUE: Final = _K("value")
+_E_SCHEMA: Final = _K("schema")
+_E2: Final = canon.PREFIX + canon.head(5, 2) + _E_VALUE
+_E3: Final = canon.PREFIX + canon.head(5, 3) + _K("key")

@@ -1,0 +1,159 @@
+"""Frames: the records that become durable together, in a hash chain (D9).
+
+The hashed body is `{v, world, seq, prev, records}`.
+Who wrote a frame and when (epoch, flush time) stand beside the body, not in it: a history does
+not depend on its writer.
+Numbering is gap-free from 1; `prev` is the hash of the frame before, 32 zero bytes at genesis,
+and in a fork the parent's frame hash at the fork point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import JournalCorrupt, NotCanonical
+from tallystick.model.records import Record, load_record, put_record
+from tallystick.values import canon
+
+GENESIS: Final = bytes(32)
+
+_HEAD: Final = canon.PREFIX + canon.head(5, 5) + canon.put_key("v") + canon.put_int(1)
+_SEQ: Final = canon.put_key("seq")
+_PREV: Final = canon.put_key("prev")
+_WORLD: Final = canon.put_key("world")
+_RECORDS: Final = canon.put_key("records")
+
+
+class Sealed(NamedTuple):
+    """A frame as it is stored: its place, its hash and its body."""
+
+    world: str
+    seq: int
+    last: int
+    prev: bytes
+    hash: bytes
+    body: bytes
+
+
+class FrameHeader(NamedTuple):
+    """What listings show of a frame."""
+
+    world: str
+    first_seq: int
+    last_seq: int
+    prev_hash: bytes
+    hash: bytes
+    epoch: int
+    flushed_ns: int
+    records: int
+
+
+class Damage(NamedTuple):
+    """The first place where a chain is broken."""
+
+    seq: int
+    what: str
+
+
+def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> Sealed:
+    """Encode and chain the records of one frame; `seq` is the number of the first."""
+    assert records, "a frame holds at least one record"
+    body = b"".join(
+        [
+            _HEAD,
+            _SEQ,
+            canon.put_int(seq),
+            _PREV,
+            canon.put_bytes(prev),
+            _WORLD,
+            canon.put_text(world),
+            _RECORDS,
+            canon.head(4, len(records)),
+            *[put_record(record) for record in records],
+        ]
+    )
+    return Sealed(world, seq, seq + len(records) - 1, prev, sha256(body).digest(), body)
+
+
+def open_frame(body: bytes) -> tuple[str, int, bytes, list[Record]]:
+    """World, first seq, previous hash and records of a body; refuses anything unknown."""
+    try:
+        raw = canon.decode(body)
+    except NotCanonical as why:
+        raise JournalCorrupt(
+            f"frame body is not canonical: {why.message}",
+            code="journal.corrupt",
+            where={"offset": why.offset, "cbor": why.code},
+        ) from why
+    if type(raw) is not dict or raw.keys() != {"v", "world", "seq", "prev", "records"}:
+        raise JournalCorrupt("frame body holds other fields than it must", code="record.malformed")
+    if raw["v"] != 1:
+        raise JournalCorrupt(
+            f"frame format {raw['v']!r} is not known",
+            code="record.unknown_type",
+            hint="a newer release wrote this journal: read it with that release",
+        )
+    _check_types(raw)
+    return raw["world"], raw["seq"], raw["prev"], [load_record(r) for r in raw["records"]]
+
+
+def _check_types(raw: dict[str, Any]) -> None:
+    good = (
+        type(raw["world"]) is str
+        and type(raw["seq"]) is int
+        and raw["seq"] >= 1
+        and type(raw["prev"]) is bytes
+        and len(raw["prev"]) == 32
+        and type(raw["records"]) is list
+        and raw["records"]
+    )
+    if not good:
+        raise JournalCorrupt("frame body has a field of the wrong type", code="record.malformed")
+
+
+def verify_chain(
+    frames: Iterable[Sealed],
+    *,
+    world: str,
+    after: tuple[int, bytes] = (0, GENESIS),
+    upto: tuple[int, bytes] | None = None,
+) -> Damage | None:
+    """The first damage of a chain, or None.
+
+    `after` is the last good (seq, hash) before the frames.
+    `upto` is a checkpoint's (seq, hash): a chain cut below it, or other than it, is damage.
+    """
+    seq, prev = after
+    seen = upto is None or upto == after
+    for frame in frames:
+        fault = _fault_of(frame, world, seq, prev)
+        if fault is not None:
+            return Damage(seq + 1, fault)
+        seq, prev = frame.last, frame.hash
+        if upto is not None and seq == upto[0]:
+            if prev != upto[1]:
+                return Damage(frame.seq, "frame differs from the checkpoint")
+            seen = True
+    if not seen:
+        return Damage(seq + 1, "journal ends before the checkpoint")
+    return None
+
+
+def _fault_of(frame: Sealed, world: str, seq: int, prev: bytes) -> str | None:
+    if sha256(frame.body).digest() != frame.hash:
+        return "frame body does not match its hash"
+    try:
+        body_world, first, body_prev, records = open_frame(frame.body)
+    except JournalCorrupt as why:
+        return why.message
+    if body_world != world or frame.world != world:
+        return "frame belongs to another world"
+    if first != seq + 1 or frame.seq != first:
+        return f"sequence {first} follows {seq}"
+    if body_prev != prev or frame.prev != prev:
+        return "frame does not chain to the one before"
+    if frame.last != first + len(records) - 1:
+        return "frame's last sequence does not match its records"
+    return None
