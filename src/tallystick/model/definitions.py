@@ -54,7 +54,8 @@ def _at_most(characters: int) -> Shape:
     return shape
 
 
-def _limits(value: Any, path: str, out: Findings) -> Any:
+def overrides(value: Any, path: str, out: Findings) -> Any:
+    """An object of limits; refuses names and sizes that no limit has."""
     if not isinstance(value, Mapping):
         return out.add("def.bad_value", path, "this is an object")
     kept = {key: value[key] for key in value if key != "$comment"}
@@ -153,7 +154,7 @@ KINDS: Final[Mapping[str, Table]] = {
         "lifecycle": Field(choice("process", "entity"), "process"),
         "reads": Field(items(name, 16), []),
         "cap_slots": Field(mapping(slot, text), {}),
-        "limits": Field(_limits, {}),
+        "limits": Field(overrides, {}),
         "state_version": Field(positive, 1),
         "accepts_state_versions": Field(items(positive), []),
         "metadata": Field(record(_METADATA), {}),

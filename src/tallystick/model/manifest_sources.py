@@ -1,0 +1,55 @@
+"""Sources to canonical: every document lowered, read, and listed in one manifest.
+
+This is what a build, a check and an export share; it stops at nothing and reports everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tallystick.model.definitions import Finding, read_definition, refusal
+from tallystick.model.lower import lower
+from tallystick.model.manifest import assemble
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Canonical definitions and manifest; `manifest` is None when an error was found."""
+
+    definitions: tuple[dict[str, Any], ...]
+    manifest: dict[str, Any] | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> bool:
+        """True when at least one finding is an error."""
+        return any(not finding.warning for finding in self.findings)
+
+
+def read_sources(documents: Iterable[Any]) -> Sources:
+    """The canonical form of all documents of a bundle, and everything that is wrong with them.
+
+    Without a manifest among them, every definition is active and nothing is wired.
+    """
+    lowered = lower(documents)
+    found = list(lowered.findings)
+    definitions: list[dict[str, Any]] = []
+    for raw in lowered.definitions:
+        made, problems = read_definition(raw)
+        found.extend(problems)
+        if made is not None:
+            definitions.append(made)
+    manifest, problems = assemble(definitions, lowered.manifest or {})
+    found.extend(problems)
+    sources = Sources(tuple(definitions), manifest, tuple(found))
+    return Sources(sources.definitions, None, sources.findings) if sources.refused else sources
+
+
+def canonical_sources(documents: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Canonical definitions and manifest; refuses with the first problem that is an error."""
+    sources = read_sources(documents)
+    if sources.manifest is None:
+        raise refusal(list(sources.findings))
+    return list(sources.definitions), sources.manifest
