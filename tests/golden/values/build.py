@@ -1,11 +1,11 @@
 """Write the golden vectors of values, by construction.
 
-Nothing here asks the codec: the expected bytes and hashes are copied from the design or spelled out,
-and the refused strings are put together in `faults`.
+Nothing here asks the codec: the expected bytes and hashes are copied from the design or spelled
+out, and the refused strings are put together in `faults`.
 The files are language-neutral, so that others can check us:
 
     accepted.json    value, document (hex) and sha256
-    refused.json     document (hex, then `pad.count` times the byte `pad.byte`), code and byte offset
+    refused.json     document (hex, then `pad.count` times the byte `pad.byte`), code and offset
     identities.json  documents of the model whose sha256 is published
     seals.json       statements, signatures and merkle roots
 
@@ -81,8 +81,10 @@ DESIGN: list[tuple[str, Any, str, str]] = [
     (
         "published: a schema",
         POINT,
-        "d9d9f7a3646e616d6570636f6d2e61636d652f506f696e7440316474797065a1667265636f7264a26178a163696e7"
-        "4a06179a163696e74a065246b696e6469646566736368656d61",
+        (
+            "d9d9f7a3646e616d6570636f6d2e61636d652f506f696e7440316474797065a1667265636f7264a26178a1"
+            "63696e74a06179a163696e74a065246b696e6469646566736368656d61"
+        ),
         "9b74eadb8810612f1becfbf9b4502cccb0ef290b90e3e912b316fc279e779add",
     ),
     (
@@ -148,7 +150,7 @@ EDGES: list[tuple[str, Any, str]] = [
     ("a document inside a document", bytes.fromhex("d9d9f7a0"), "44d9d9f7a0"),
     ("empty array", [], "80"),
     ("array of 24", [0] * 24, "9818" + "00" * 24),
-    ("map of 24", {n: None for n in range(24)}, "b818" + "".join(f"{n:02x}f6" for n in range(24))),
+    ("map of 24", dict.fromkeys(range(24)), "b818" + "".join(f"{n:02x}f6" for n in range(24))),
     ("empty key", {"": 0}, "a16000"),
     ("a long key after a short one", {"b": 0, "aa": 0}, "a26162006261" + "6100"),
     ("false", False, "f4"),
@@ -188,104 +190,108 @@ def accepted() -> list[dict[str, Any]]:
 # ---- identities and seals -------------------------------------------------------------------
 
 
+# tidy: mostly tables, which are long by nature
+
+# The identities of the model (02 section 5), as the documents that are hashed.
+EFFECT = "sys/timer.set@1"
+MODULE = "sys/builtin_effects@1"
+WORKFLOW = {
+    "$kind": "defworkflow",
+    "name": "com.acme/order.step@1",
+    "state": "com.acme/OrderState@1",
+    "event": "com.acme/OrderEvent@1",
+    "key_schema": "com.acme/OrderId@1",
+    "effects_emitted": [EFFECT],
+    "impl": {"module": "com.acme/order_wasm@1", "entrypoint": "order_step"},
+}
+WORKFLOW_HASH = "a8e924d5c99d74dc3f51ab639118aaf6d14ac8f7f54b0e5ebaa2e5f4d5f2b51b"
+EFFECT_HASH = "d17a6699bf9edcf191f7956c38b9c2acc0daee5e397c6f8a6b211bac5e66177e"
+MODULE_HASH = "958bbd0079c9768712e79317788745e84b98c8d93b42f7e4140e4908f2c6d936"
+POSITION_KEY = "83c8ef4337c362bc102c1d448dbccdeb7259c2ab6cfbfcf0120a77bac8bc9980"
+KEY = bytes.fromhex("d9d9f7636f2d31")
+IDENTITIES: list[tuple[str, Any, str]] = [
+    (
+        "event",
+        {
+            "schema": "com.acme/OrderCreated@1",
+            "value": bytes.fromhex(
+                "d9d9f7a3646e6f7465f6686f726465725f6964636f2d316c616d6f756e745f63656e74731904e2"
+            ),
+        },
+        "bddb7a91db03f56a02810bc8ad8fd2680924d04bd263f9b966aae0576eac177b",
+    ),
+    ("workflow", WORKFLOW, WORKFLOW_HASH),
+    (
+        "effect",
+        {
+            "$kind": "defeffect",
+            "name": EFFECT,
+            "params": "sys/TimerSetParams@1",
+            "receipt": "sys/TimerSetReceipt@1",
+            "impl": {"module": MODULE, "entrypoint": "timer.set"},
+        },
+        EFFECT_HASH,
+    ),
+    (
+        "module",
+        {"$kind": "defmodule", "name": MODULE, "runtime": {"kind": "builtin"}},
+        MODULE_HASH,
+    ),
+    (
+        "position key",
+        {
+            "origin_workflow": WORKFLOW["name"],
+            "origin_workflow_hash": "sha256:" + WORKFLOW_HASH,
+            "origin_instance_key": KEY,
+            "effect": EFFECT,
+            "effect_hash": "sha256:" + EFFECT_HASH,
+            "requested_idempotency_key": b"",
+            "effect_index": 0,
+            "emitted_at_seq": 7,
+        },
+        POSITION_KEY,
+    ),
+    (
+        "intent without a key",
+        {
+            "effect": EFFECT,
+            "effect_hash": "sha256:" + EFFECT_HASH,
+            "executor_module": MODULE,
+            "executor_module_hash": "sha256:" + MODULE_HASH,
+            "executor_entrypoint": "timer.set",
+            "params": bytes.fromhex("d9d9f7a2636b6579636f2d316d64656c697665725f61745f6e731903e8"),
+            "idempotency_key": bytes.fromhex(POSITION_KEY),
+        },
+        INTENT,
+    ),
+    (
+        "intent with a key",
+        {
+            "$type": "intent_key@1",
+            "origin_workflow": WORKFLOW["name"],
+            "origin_instance_key": KEY,
+            "origin_born_seq": 2,
+            "effect": EFFECT,
+            "idempotency_key": b"remind-1",
+        },
+        "6b6acdba0669a68fdd62eeafc54b0d2d7d348fbf748d1e0dd0341c2c76298a58",
+    ),
+    (
+        "dispatch key",
+        {"$type": "dispatch@1", "world": WORLD, "intent": "sha256:" + INTENT},
+        "95e430856be97ecb43d042b41a9ee31c7d4c97085209220e27e3708e9dc502d9",
+    ),
+    (
+        "shape of Point",
+        {"$type": "shape@1", "type": POINT["type"]},
+        "d7eee10ec65ac40de1d1c7b578500f6a940d90fb72c8217b9f00352af124f071",
+    ),
+]
+
+
 def identities() -> list[dict[str, Any]]:
-    """The identities of the model (02 section 5), as the documents that are hashed."""
-    effect, module = "sys/timer.set@1", "sys/builtin_effects@1"
-    workflow = {
-        "$kind": "defworkflow",
-        "name": "com.acme/order.step@1",
-        "state": "com.acme/OrderState@1",
-        "event": "com.acme/OrderEvent@1",
-        "key_schema": "com.acme/OrderId@1",
-        "effects_emitted": [effect],
-        "impl": {"module": "com.acme/order_wasm@1", "entrypoint": "order_step"},
-    }
-    workflow_hash = "a8e924d5c99d74dc3f51ab639118aaf6d14ac8f7f54b0e5ebaa2e5f4d5f2b51b"
-    effect_hash = "d17a6699bf9edcf191f7956c38b9c2acc0daee5e397c6f8a6b211bac5e66177e"
-    module_hash = "958bbd0079c9768712e79317788745e84b98c8d93b42f7e4140e4908f2c6d936"
-    requested = "83c8ef4337c362bc102c1d448dbccdeb7259c2ab6cfbfcf0120a77bac8bc9980"
-    key = bytes.fromhex("d9d9f7636f2d31")
-    rows: list[tuple[str, Any, str]] = [
-        (
-            "event",
-            {
-                "schema": "com.acme/OrderCreated@1",
-                "value": bytes.fromhex(
-                    "d9d9f7a3646e6f7465f6686f726465725f6964636f2d316c616d6f756e745f63656e74731904e2"
-                ),
-            },
-            "bddb7a91db03f56a02810bc8ad8fd2680924d04bd263f9b966aae0576eac177b",
-        ),
-        ("workflow", workflow, workflow_hash),
-        (
-            "effect",
-            {
-                "$kind": "defeffect",
-                "name": effect,
-                "params": "sys/TimerSetParams@1",
-                "receipt": "sys/TimerSetReceipt@1",
-                "impl": {"module": module, "entrypoint": "timer.set"},
-            },
-            effect_hash,
-        ),
-        (
-            "module",
-            {"$kind": "defmodule", "name": module, "runtime": {"kind": "builtin"}},
-            module_hash,
-        ),
-        (
-            "position key",
-            {
-                "origin_workflow": workflow["name"],
-                "origin_workflow_hash": "sha256:" + workflow_hash,
-                "origin_instance_key": key,
-                "effect": effect,
-                "effect_hash": "sha256:" + effect_hash,
-                "requested_idempotency_key": b"",
-                "effect_index": 0,
-                "emitted_at_seq": 7,
-            },
-            requested,
-        ),
-        (
-            "intent without a key",
-            {
-                "effect": effect,
-                "effect_hash": "sha256:" + effect_hash,
-                "executor_module": module,
-                "executor_module_hash": "sha256:" + module_hash,
-                "executor_entrypoint": "timer.set",
-                "params": bytes.fromhex(
-                    "d9d9f7a2636b6579636f2d316d64656c697665725f61745f6e731903e8"
-                ),
-                "idempotency_key": bytes.fromhex(requested),
-            },
-            INTENT,
-        ),
-        (
-            "intent with a key",
-            {
-                "$type": "intent_key@1",
-                "origin_workflow": workflow["name"],
-                "origin_instance_key": key,
-                "origin_born_seq": 2,
-                "effect": effect,
-                "idempotency_key": b"remind-1",
-            },
-            "6b6acdba0669a68fdd62eeafc54b0d2d7d348fbf748d1e0dd0341c2c76298a58",
-        ),
-        (
-            "dispatch key",
-            {"$type": "dispatch@1", "world": WORLD, "intent": "sha256:" + INTENT},
-            "95e430856be97ecb43d042b41a9ee31c7d4c97085209220e27e3708e9dc502d9",
-        ),
-        (
-            "shape of Point",
-            {"$type": "shape@1", "type": POINT["type"]},
-            "d7eee10ec65ac40de1d1c7b578500f6a940d90fb72c8217b9f00352af124f071",
-        ),
-    ]
-    return [{"name": n, "value": tree(v), "sha256": digest} for n, v, digest in rows]
+    """Documents of the model and their published hashes."""
+    return [{"name": n, "value": tree(v), "sha256": digest} for n, v, digest in IDENTITIES]
 
 
 def seals() -> dict[str, Any]:

@@ -7,6 +7,7 @@ A fault is reported at the head of the item that has it, a missing item where it
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,7 +125,7 @@ def key_faults() -> Iterator[Fault]:
     # Ascending, bytewise; each pair reversed is out of order, and the second key is reported.
     order = ["00", "0a", "17", "1818", "1864", "190100", "20", "37", "3818"]
     order += ["60", "6161", "6162", "626161", "626162", "7818" + "61" * 24]
-    for low, high in zip(order, order[1:], strict=False):
+    for low, high in itertools.pairwise(order):
         yield "cbor.key_order", f"a2{high}00{low}00", 2 + len(high) // 2, "keys are swapped"
     for low, high in (("1864", "20"), ("00", "6161"), ("20", "60"), ("6162", "626161")):
         item = f"a3{low}00{high}00{low}00"
