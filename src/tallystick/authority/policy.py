@@ -1,0 +1,276 @@
+"""Policies: an ordered list of rules, first match wins, none denies.
+
+Theory of operation.
+A rule has a static half (`when`, patterns over names) and an optional dynamic half (`where`, an
+expression over the request).
+Which rules can match at all depends only on names, so that answer is computed once for each
+combination of names and kept: judging walks a short list that ends at the first rule without
+`where`, and a world with one unconditional allow pays one lookup.
+A fault in `where` denies; it never skips a rule, because a skipped rule is a hole (X-24).
+A rule without `origin` matches workflow requests only, so a broad allow never covers the node's
+or governance's own (K-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallystick.authority.denial import Denial
+from tallystick.errors import BadDefinition
+from tallystick.model.catalogue import Policy
+from tallystick.values.expr import Expression, ExpressionFault, compile_expression, truth
+
+STAGE = "policy"
+RULES_MAX = 1000
+WHEN_KEYS = ("effect", "cap", "cap_type", "grant", "origin", "workflow", "tags")
+# Combinations of names seen in one world are few; the bound is for a hostile caller.
+_TRACKS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """A request as policy sees it; only the kernel fills `origin`."""
+
+    effect: str
+    cap: str
+    cap_type: str
+    grant: str
+    origin: Mapping[str, Any]
+    workflow: str
+    tags: tuple[str, ...]
+    params: Any
+    key: Any
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVerdict:
+    """The rule that matched; `rule` is its index in its policy, `id` its own name."""
+
+    policy: str
+    rule: int
+    id: str | None
+    decision: str
+    approval: Mapping[str, Any] | None
+    reason: str | None
+
+
+Patterns = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled rule; patterns are exact names or end in `*`."""
+
+    when: tuple[tuple[str, Patterns], ...]
+    where: Expression | None
+    verdict: PolicyVerdict
+    outcome: PolicyVerdict | Denial
+    label: str
+
+    def fits(self, facts: PolicyFacts) -> bool:
+        """True when every key of `when` matches; the dynamic half is not asked."""
+        for name, patterns in self.when:
+            if name == "tags":
+                if not any(matches(patterns, tag) for tag in facts.tags):
+                    return False
+            elif not matches(patterns, _fact(facts, name)):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules of a world, in order."""
+
+    rules: tuple[Rule, ...]
+    _tracks: dict[tuple[Any, ...], tuple[Rule, ...]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def compile(cls, policies: Sequence[Policy]) -> Rules:
+        """The rules of policies read as one list.
+
+        Refuses more than 1,000 rules, an unknown key or decision, and a bad expression.
+        """
+        rules = tuple(
+            _rule(policy.name, index, raw)
+            for policy in policies
+            for index, raw in enumerate(policy.rules)
+        )
+        if len(rules) > RULES_MAX:
+            raise BadDefinition(
+                f"{len(rules)} rules are over {RULES_MAX}", code="policy.too_many_rules"
+            )
+        return cls(rules)
+
+    def judge(self, facts: PolicyFacts) -> PolicyVerdict | Denial:
+        """Stage 4 of admission: allow, require_approval, or a denial that names its rule."""
+        names = (
+            facts.effect,
+            facts.grant,
+            facts.workflow,
+            facts.cap,
+            facts.cap_type,
+            facts.origin["kind"],
+            facts.tags,
+        )
+        track = self._tracks.get(names)
+        if track is None:
+            track = self._track(names, facts)
+        scope: dict[str, Any] | None = None
+        for rule in track:
+            if rule.where is None:
+                return rule.outcome
+            scope = scope if scope is not None else scope_of(facts)
+            try:
+                if truth(rule.where.evaluate(scope)):
+                    return rule.outcome
+            except ExpressionFault as fault:
+                message = f"where of rule {rule.label} failed: {fault.code} {fault.message}"
+                return Denial(STAGE, "policy.expression_fault", message, rule.label, None)
+        return Denial(STAGE, "policy.no_match", "no rule allows the request", None, None)
+
+    def _track(self, names: tuple[Any, ...], facts: PolicyFacts) -> tuple[Rule, ...]:
+        """The rules that can match these names, up to the first that always does."""
+        found: list[Rule] = []
+        for rule in self.rules:
+            if rule.fits(facts):
+                found.append(rule)
+                if rule.where is None:
+                    break
+        if len(self._tracks) >= _TRACKS_MAX:
+            self._tracks.clear()
+        self._tracks[names] = track = tuple(found)
+        return track
+
+
+def scope_of(facts: PolicyFacts) -> dict[str, Any]:
+    """What a `where` may read."""
+    return {
+        "effect": facts.effect,
+        "params": facts.params,
+        "origin": facts.origin,
+        "workflow": facts.workflow,
+        "key": facts.key,
+        "tags": list(facts.tags),
+        "cap": facts.cap,
+        "grant": facts.grant,
+        "now_ns": facts.now_ns,
+    }
+
+
+def matches(patterns: Patterns, name: Any) -> bool:
+    """True when some pattern is the name, or ends in `*` and begins it."""
+    for pattern in patterns:
+        if pattern == name:
+            return True
+        if pattern.endswith("*") and type(name) is str and name.startswith(pattern[:-1]):
+            return True
+    return False
+
+
+def _fact(facts: PolicyFacts, name: str) -> Any:
+    match name:
+        case "effect":
+            return facts.effect
+        case "cap":
+            return facts.cap
+        case "cap_type":
+            return facts.cap_type
+        case "grant":
+            return facts.grant
+        case "workflow":
+            return facts.workflow
+        case _:
+            return facts.origin["kind"]
+
+
+def _rule(policy: str, index: int, raw: Mapping[str, Any]) -> Rule:
+    path = f"/rules/{index}"
+    decision = raw.get("decision")
+    if decision not in ("allow", "deny", "require_approval"):
+        raise _bad(policy, path + "/decision", f"decision {decision!r} is not known")
+    source = raw.get("where")
+    where: Expression | None = None
+    if source is not None:
+        try:
+            where = compile_expression(source, strict=True)
+        except ExpressionFault as fault:
+            raise _bad(policy, path + "/where", f"{fault.code} {fault.message}") from fault
+    name = raw.get("id")
+    reason = raw.get("reason")
+    label = f"{policy} rule {index}" + (f' "{name}"' if name else "")
+    verdict = PolicyVerdict(policy, index, name, decision, raw.get("approval"), reason)
+    outcome: PolicyVerdict | Denial = verdict
+    if decision == "deny":
+        message = f"denied by {label}" + (f": {reason}" if reason else "")
+        outcome = Denial(STAGE, "policy.denied", message, label, None)
+    return Rule(_when(policy, path, raw), where, verdict, outcome, label)
+
+
+def _when(policy: str, path: str, raw: Mapping[str, Any]) -> tuple[tuple[str, Patterns], ...]:
+    when = raw.get("when") or {}
+    for key in when:
+        if key not in WHEN_KEYS:
+            raise _bad(policy, f"{path}/when/{key}", f"when has no key {key}")
+    found: list[tuple[str, Patterns]] = []
+    for key in WHEN_KEYS:
+        value = when.get(key)
+        if value is None and key == "origin":
+            value = "workflow"
+        if value is not None:
+            found.append((key, (value,) if isinstance(value, str) else tuple(value)))
+    return tuple(found)
+
+
+def _bad(policy: str, path: str, message: str) -> BadDefinition:
+    code = "policy.bad_expression" if path.endswith("/where") else "policy.bad_rule"
+    return BadDefinition(message, code=code, where={"def": policy, "path": path})
+
+
+# ---- findings for the checker ---------------------------------------------------------------
+
+
+def policy_findings(policies: Sequence[Policy]) -> list[tuple[str, str, str]]:
+    """What is wrong with policies before they run: (code, `policy#/path`, message), in order.
+
+    Finds expressions that cannot be compiled, and rules behind one that always matches first.
+    """
+    findings: list[tuple[str, str, str]] = []
+    before: list[Rule] = []
+    for policy in policies:
+        for index, raw in enumerate(policy.rules):
+            try:
+                rule = _rule(policy.name, index, raw)
+            except BadDefinition as bad:
+                at = f"{policy.name}#{bad.where['path']}"
+                findings.append((bad.code, at, bad.message))
+                continue
+            shadow = next((one for one in before if _broader(one, rule)), None)
+            if shadow is not None:
+                at = f"{policy.name}#/rules/{index}"
+                message = f"never reached: {shadow.label} always matches first"
+                findings.append(("policy.unreachable", at, message))
+            elif rule.where is None:
+                before.append(rule)
+    return findings
+
+
+def _broader(one: Rule, other: Rule) -> bool:
+    """True when every request that fits `other` fits `one`, which asks nothing more."""
+    narrow = dict(other.when)
+    for name, patterns in one.when:
+        held = narrow.get(name)
+        if held is None or not all(_covered(patterns, pattern) for pattern in held):
+            return False
+    return True
+
+
+def _covered(patterns: Patterns, pattern: str) -> bool:
+    """`a.*` covers `a.b` and `a.b*`; a star alone covers all."""
+    for wide in patterns:
+        if wide == pattern or (wide.endswith("*") and pattern.startswith(wide[:-1])):
+            return True
+    return False
