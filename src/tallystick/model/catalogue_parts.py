@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallystick.model.limits import Limits
+from tallystick.values import canon
 from tallystick.values.schema import Admitted, Schema
 
 # (module name, entrypoint) of a pure function.
@@ -150,6 +151,21 @@ class Grant:
     hash: bytes
     order: Mapping[str, str]
     enforcer: Call | None
+
+
+def grant_hash(
+    cap_hash: bytes, params: Mapping[str, Any], expires_ns: int | None, parent: bytes | None
+) -> bytes:
+    """The raw digest of a grant: what it allows, not what it is called (06 section 2).
+
+    The parent enters by its own hash, which pins the whole line.
+    """
+    body: dict[str, Any] = {"cap_hash": canon.text_of(cap_hash), "params": dict(params)}
+    if expires_ns is not None:
+        body["expires_ns"] = expires_ns
+    if parent is not None:
+        body["parent"] = canon.text_of(parent)
+    return canon.digest(body)
 
 
 @dataclass(frozen=True, slots=True)

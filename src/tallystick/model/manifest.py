@@ -109,7 +109,6 @@ _GRANT: Final[Table] = {
     "cap": Field(name),
     "params": Field(data, {}),
     "expires_ns": Field(nat, ABSENT),
-    "parent": Field(slot, ABSENT),
 }
 _OPEN: Final[Table] = {word: Field(positive, ABSENT) for word in ("world", "workflow", "cell")}
 _FLOW: Final[Table] = {

@@ -40,6 +40,9 @@ def _read() -> dict[tuple[str, str], dict[str, Any]]:
 # Read at import, so that no run of the machine touches the disk.
 DEFINITIONS: Final[Mapping[tuple[str, str], dict[str, Any]]] = _read()
 
+# Ambient wiring of our own workflows; it comes after what a manifest lists.
+SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = ()
+
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
     """Our definitions of one kind, by name."""
