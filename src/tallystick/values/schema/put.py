@@ -1,0 +1,366 @@
+"""The hot way in: closures that check a value and write its canonical bytes in one walk.
+
+A closure takes a value and an `emit`, emits encoded pieces in canonical order, and returns the
+canonical value. It raises `Misfit` at the first fault and keeps no path: who wants to know where
+asks `judge`. Field keys are encoded once, at compile time, in canonical order (01 section 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tallystick.values import canon
+from tallystick.values.schema import leaves
+from tallystick.values.schema.leaves import Leaf
+from tallystick.values.schema.lens import ABSENT, Lens
+from tallystick.values.schema.misfit import Misfit
+from tallystick.values.schema.types import (
+    Bounded,
+    ListOf,
+    MapOf,
+    Option,
+    Record,
+    Scalar,
+    Secret,
+    SetOf,
+    Type,
+    Variant,
+    is_option,
+    is_unit,
+)
+
+Emit = Callable[[bytes], None]
+Put = Callable[[Any, Emit], Any]
+
+NULL: Final = b"\xf6"
+TAG_KEY: Final = canon.put_text("$tag")
+VALUE_KEY: Final = canon.put_text("$value")
+_TEXT_HEADS: Final = tuple(canon.head(3, n) for n in range(24))
+_head = canon.head
+
+
+def compile_put(node: Type, lens: Lens, depth: int = 0) -> Put:
+    """The closure of a type under the native or the sugar lens, `depth` containers down."""
+    match node:
+        case Scalar("json"):
+            return _json_put(depth)
+        case Scalar(kind):
+            return _scalar_put(kind, lens.leaves[kind])
+        case Record(fields):
+            return _record_put(fields, lens, depth)
+        case Variant(arms):
+            return _variant_put(arms, lens, depth)
+        case ListOf(item):
+            return _list_put(compile_put(item, lens, depth + 1), lens)
+        case SetOf(item):
+            return _set_put(compile_put(item, lens, depth + 1), lens)
+        case MapOf(key, value):
+            return _map_put(key, compile_put(value, lens, depth + 1), lens)
+        case Option(inner):
+            return _option_put(compile_put(inner, lens, depth))
+        case Bounded(inner, bounds):
+            return _bounded_put(compile_put(inner, lens, depth), bounds.check())
+        case Secret(inner):
+            return compile_put(inner, lens, depth)
+
+
+def _scalar_put(kind: str, leaf: Leaf) -> Put:
+    if kind == "text":
+        return _text_put(leaf)
+    if kind == "nat":
+        return _integer_put(leaf, 0, leaves.U64_MAX)
+    if kind in ("int", "time", "duration"):
+        return _integer_put(leaf, leaves.I64_MIN, leaves.I64_MAX)
+    if kind == "bytes":
+        return _bytes_put(leaf)
+    if kind == "bool":
+        return _bool_put
+    if kind == "unit":
+        return _unit_put(leaf)
+    return _plain_text_put(leaf)
+
+
+def _text_put(leaf: Leaf) -> Put:
+    def put_text(value: Any, emit: Emit) -> Any:
+        if type(value) is not str:
+            value = leaf(value)
+        raw = value.encode()
+        n = len(raw)
+        emit(_TEXT_HEADS[n] if n < 24 else _head(3, n))
+        emit(raw)
+        return value
+
+    return put_text
+
+
+def _integer_put(leaf: Leaf, low: int, high: int) -> Put:
+    def put_integer(value: Any, emit: Emit) -> Any:
+        if type(value) is not int:
+            value = leaf(value)
+        if 0 <= value <= high:
+            emit(_head(0, value))
+        elif low <= value < 0:
+            emit(_head(1, -1 - value))
+        else:
+            raise Misfit("out_of_range")
+        return value
+
+    return put_integer
+
+
+def _bytes_put(leaf: Leaf) -> Put:
+    def put_bytes(value: Any, emit: Emit) -> Any:
+        value = leaf(value)
+        emit(_head(2, len(value)))
+        emit(value)
+        return value
+
+    return put_bytes
+
+
+def _bool_put(value: Any, emit: Emit) -> Any:
+    if value is True:
+        emit(b"\xf5")
+    elif value is False:
+        emit(b"\xf4")
+    else:
+        raise Misfit("wrong_type")
+    return value
+
+
+def _unit_put(leaf: Leaf) -> Put:
+    def put_unit(value: Any, emit: Emit) -> Any:
+        leaf(value)
+        emit(NULL)
+
+    return put_unit
+
+
+def _plain_text_put(leaf: Leaf) -> Put:
+    """For dec128, hash and uuid: their leaf gives ASCII text."""
+
+    def put_plain(value: Any, emit: Emit) -> Any:
+        value = leaf(value)
+        emit(_head(3, len(value)))
+        emit(value.encode())
+        return value
+
+    return put_plain
+
+
+def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
+    parts = tuple(
+        (name, canon.put_text(name), compile_put(field, lens, depth + 1), is_option(field))
+        for name, field in fields
+    )
+    count = len(parts)
+    opening = canon.head(5, count)
+    as_record = lens.record
+
+    def put_record(value: Any, emit: Emit) -> Any:
+        if type(value) is not dict:
+            value = as_record(value)
+        result: dict[str, Any] = {}
+        absent = 0
+        emit(opening)
+        for name, key, put_field, optional in parts:
+            emit(key)
+            if name in value:
+                result[name] = put_field(value[name], emit)
+            elif optional:
+                emit(NULL)
+                result[name] = None
+                absent += 1
+            else:
+                raise Misfit("missing_field")
+        if len(value) + absent != count:
+            raise Misfit("unknown_field")
+        return result
+
+    return put_record
+
+
+def arm_opening(tag: str, arm: Type) -> bytes:
+    """The bytes of a variant up to its value."""
+    if is_unit(arm):
+        return canon.head(5, 1) + TAG_KEY + canon.put_text(tag)
+    return canon.head(5, 2) + TAG_KEY + canon.put_text(tag) + VALUE_KEY
+
+
+def _variant_put(arms: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
+    table: Mapping[str, tuple[bytes, Put, bool]] = {
+        tag: (arm_opening(tag, arm), compile_put(arm, lens, depth + 1), is_unit(arm))
+        for tag, arm in arms
+    }
+    arm_of = lens.arm
+
+    def put_variant(value: Any, emit: Emit) -> Any:
+        tag, inner, _ = arm_of(value)
+        found = table.get(tag)
+        if found is None:
+            raise Misfit("unknown_tag")
+        opening, put_arm, unit = found
+        emit(opening)
+        if unit:
+            if inner is not ABSENT:
+                put_arm(inner, _nowhere)
+            return {"$tag": tag}
+        if inner is ABSENT:
+            raise Misfit("bad_variant")
+        return {"$tag": tag, "$value": put_arm(inner, emit)}
+
+    return put_variant
+
+
+def _nowhere(_piece: bytes) -> None:
+    """A unit arm may be given its null, and never writes it."""
+
+
+def _list_put(put_item: Put, lens: Lens) -> Put:
+    as_items = lens.items
+
+    def put_list(value: Any, emit: Emit) -> Any:
+        if type(value) is not list:
+            value = as_items(value)
+        emit(_head(4, len(value)))
+        return [put_item(item, emit) for item in value]
+
+    return put_list
+
+
+def _set_put(put_item: Put, lens: Lens) -> Put:
+    as_members = lens.members
+
+    def put_set(value: Any, emit: Emit) -> Any:
+        found: dict[bytes, Any] = {}
+        for item in as_members(value):
+            pieces: list[bytes] = []
+            member = put_item(item, pieces.append)
+            found[b"".join(pieces)] = member
+        emit(_head(4, len(found)))
+        result: list[Any] = []
+        for encoded in sorted(found):
+            emit(encoded)
+            result.append(found[encoded])
+        return result
+
+    return put_set
+
+
+def _map_put(kind: str, put_value: Put, lens: Lens) -> Put:
+    key_of = lens.keys[kind]
+    encode_key = canon.put_int if kind in ("int", "nat") else canon.put_text
+    pairs_of = lens.pairs
+
+    def put_map(value: Any, emit: Emit) -> Any:
+        found: dict[bytes, tuple[Any, Any, bytes]] = {}
+        for given, item in pairs_of(value, kind):
+            key = key_of(given)
+            encoded = encode_key(key)
+            if encoded in found:
+                raise Misfit("duplicate_key")
+            pieces: list[bytes] = []
+            inner = put_value(item, pieces.append)
+            found[encoded] = (key, inner, b"".join(pieces))
+        emit(_head(5, len(found)))
+        result: dict[Any, Any] = {}
+        for encoded in sorted(found):
+            key, inner, piece = found[encoded]
+            emit(encoded)
+            emit(piece)
+            result[key] = inner
+        return result
+
+    return put_map
+
+
+def _option_put(put_inner: Put) -> Put:
+    def put_option(value: Any, emit: Emit) -> Any:
+        if value is None:
+            emit(NULL)
+            return None
+        return put_inner(value, emit)
+
+    return put_option
+
+
+def _bounded_put(put_inner: Put, check: Callable[[Any], None]) -> Put:
+    def put_bounded(value: Any, emit: Emit) -> Any:
+        result = put_inner(value, emit)
+        check(result)
+        return result
+
+    return put_bounded
+
+
+def _json_put(depth: int) -> Put:
+    def put_json(value: Any, emit: Emit) -> Any:
+        return _put_json(value, emit, depth)
+
+    return put_json
+
+
+def _put_json(value: Any, emit: Emit, depth: int) -> Any:
+    if isinstance(value, str):
+        raw = value.encode()
+        emit(_head(3, len(raw)))
+        emit(raw)
+        return str.__str__(value)
+    if value is None:
+        emit(NULL)
+        return None
+    if value is True or value is False:
+        return _bool_put(value, emit)
+    if isinstance(value, int):
+        value = json_int(value)
+        emit(canon.put_int(value))
+        return value
+    if isinstance(value, float):
+        emit(canon.put_float(json_float(value)))
+        return json_float(value)
+    if depth >= canon.DEPTH_MAX and isinstance(value, (list, tuple, Mapping)):
+        raise Misfit("too_deep")
+    if isinstance(value, (list, tuple)):
+        emit(_head(4, len(value)))
+        return [_put_json(item, emit, depth + 1) for item in value]
+    if isinstance(value, Mapping):
+        return _put_json_object(value, emit, depth + 1)
+    raise Misfit("wrong_type")
+
+
+def _put_json_object(value: Mapping[Any, Any], emit: Emit, depth: int) -> Any:
+    keyed: list[tuple[bytes, str]] = []
+    for key in value:
+        if not isinstance(key, str):
+            raise Misfit("wrong_type")
+        keyed.append((key.encode(), key))
+    # Bytewise order of encoded text keys is the order of (length, bytes).
+    keyed.sort(key=_by_encoding)
+    emit(_head(5, len(keyed)))
+    result: dict[str, Any] = {}
+    for raw, key in keyed:
+        emit(_head(3, len(raw)))
+        emit(raw)
+        result[str.__str__(key)] = _put_json(value[key], emit, depth)
+    return result
+
+
+def _by_encoding(entry: tuple[bytes, str]) -> tuple[int, bytes]:
+    return len(entry[0]), entry[0]
+
+
+def json_int(value: int) -> int:
+    """An integer of json; one outside the range of canonical integers is refused."""
+    if not canon.INT_MIN <= value <= canon.INT_MAX:
+        raise Misfit("out_of_range", "integer within -2^63 to 2^64-1")
+    return int.__pos__(value)
+
+
+def json_float(value: float) -> float | int:
+    """A number of json: finite, and an integer where it is integral within 2^53."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
+        raise Misfit("not_finite", "finite number")
+    if -canon.FLOAT_INTEGRAL_MAX <= value <= canon.FLOAT_INTEGRAL_MAX and value == int(value):
+        return int(value)
+    return float.__pos__(value)

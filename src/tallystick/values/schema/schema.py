@@ -1,0 +1,212 @@
+"""Schemas: a named type, compiled; and the values it has admitted.
+
+`admit` tries the hot closures first and asks the slow pass only when they refuse.
+An `Admitted` carries its canonical bytes, so no layer encodes it again (01 section 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from tallystick.errors import NotCanonical, SchemaMismatch
+from tallystick.values import canon
+from tallystick.values.schema import lens as lenses
+from tallystick.values.schema.judge import judged
+from tallystick.values.schema.lens import ABSENT
+from tallystick.values.schema.misfit import Misfit
+from tallystick.values.schema.put import Put, compile_put
+from tallystick.values.schema.render import Find, Render, compile_find, compile_render
+from tallystick.values.schema.take import Take, compile_take
+from tallystick.values.schema.types import Resolve, Type, expression_of, parse_type
+
+LensName = Literal["native", "sugar", "tagged"]
+
+_LENSES: Final = {"native": lenses.NATIVE, "sugar": lenses.SUGAR, "tagged": lenses.TAGGED}
+_PREFIX: Final = canon.PREFIX
+_SIZE_MAX: Final = canon.SIZE_MAX
+
+
+class Admitted:
+    """A value that fits its schema: canonical value, canonical bytes, digest on demand."""
+
+    __slots__ = ("_digest", "bytes", "schema", "value")
+
+    def __init__(self, schema: Schema, value: Any, data: bytes) -> None:
+        self.schema = schema
+        self.value = value
+        self.bytes = data
+        self._digest: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """The 32 raw bytes of sha256 over the document."""
+        known = self._digest
+        if known is None:
+            known = self._digest = canon.digest_of(self.bytes)
+        return known
+
+    @property
+    def hash(self) -> str:
+        """The digest as `sha256:<hex>`."""
+        return canon.text_of(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Admitted):
+            return NotImplemented
+        return self.bytes == other.bytes and self.schema.shape_hash == other.schema.shape_hash
+
+    def __hash__(self) -> int:
+        return self.bytes.__hash__()
+
+    def __repr__(self) -> str:
+        # The content may be secret and is never shown.
+        return f"Admitted({self.schema.name}, {len(self.bytes)} bytes)"
+
+
+class Schema:
+    """A compiled type: it accepts or refuses, and never repairs."""
+
+    __slots__ = (
+        "_find",
+        "_node",
+        "_put",
+        "_renders",
+        "_shape_hash",
+        "_sugar_put",
+        "_take",
+        "name",
+        "type",
+    )
+
+    def __init__(self, name: str, node: Type) -> None:
+        self.name = name
+        self.type: dict[str, Any] = expression_of(node)
+        self._node = node
+        self._put: Put = compile_put(node, lenses.NATIVE)
+        self._take: Take = compile_take(node)
+        # Sugar, rendering and the search for hashes are compiled when first wanted.
+        self._sugar_put: Put | None = None
+        self._renders: dict[str, Render] = {}
+        self._find: Find | None = None
+        self._shape_hash: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Schema({self.name})"
+
+    @property
+    def shape_hash(self) -> str:
+        """The hash of the type with references inlined: equal shapes have equal bytes."""
+        known = self._shape_hash
+        if known is None:
+            known = canon.text_of(canon.tagged("shape@1", {"type": self.type}))
+            self._shape_hash = known
+        return known
+
+    def admit(self, value: Any, lens: LensName = "native") -> Admitted:
+        """The value with its canonical bytes; refuses with `value.mismatch` and every path.
+
+        What this schema has admitted before is returned as it is.
+        """
+        if type(value) is Admitted:
+            if value.schema is self or value.schema.shape_hash == self.shape_hash:
+                return value
+            return self.admit(value.value)
+        if lens == "native":
+            put = self._put
+        elif lens == "sugar":
+            put = self._sugar_put or self._compile_sugar()
+        else:
+            return self._judged(value, _LENSES[lens])
+        out = [_PREFIX]
+        try:
+            canonical = put(value, out.append)
+        except (Misfit, UnicodeEncodeError):
+            canonical = ABSENT
+        if canonical is ABSENT:
+            # Outside the handler, so that no refusal carries the value along as its context.
+            return self._judged(value, _LENSES[lens])
+        return self._kept(canonical, b"".join(out))
+
+    def read(self, data: bytes) -> Admitted:
+        """The value of a canonical document of exactly this type; the bytes are kept as given.
+
+        Refuses other bytes with NotCanonical, and other values with `value.mismatch`.
+        """
+        try:
+            if data.startswith(_PREFIX):
+                value, end = self._take(data, 3)
+                if end == len(data) <= _SIZE_MAX:
+                    return Admitted(self, value, data)
+        except (Misfit, IndexError, UnicodeDecodeError, NotCanonical):
+            value = ABSENT
+        _, errors = judged(self._node, canon.decode(data), lenses.STRICT)
+        assert errors, "the hot reader refused what the judge accepts"
+        raise self._mismatch(errors)
+
+    def admit_older(self, data: bytes) -> Admitted:
+        """A document of an older, compatible shape read under this one: absent options are null.
+
+        Refuses like `read`; the digest is that of the newer bytes, the old ones stay where they are.
+        """
+        try:
+            return self.read(data)
+        except SchemaMismatch:
+            older = canon.decode(data)
+        return self._judged(older, lenses.OLDER)
+
+    def render(self, value: Any, lens: LensName = "sugar") -> Any:
+        """The JSON form of a canonical value under the sugar or the tagged lens."""
+        known = self._renders.get(lens)
+        if known is None:
+            known = self._renders[lens] = compile_render(self._node, lens)
+        return known(value)
+
+    def hashes(self, value: Any) -> list[str]:
+        """All typed hashes inside a canonical value, in canonical order."""
+        find = self._find
+        if find is None:
+            find = self._find = compile_find(self._node)
+        found: list[str] = []
+        find(value, found)
+        return found
+
+    def _compile_sugar(self) -> Put:
+        put = self._sugar_put = compile_put(self._node, lenses.SUGAR)
+        return put
+
+    def _judged(self, value: Any, lens: lenses.Lens) -> Admitted:
+        canonical, errors = judged(self._node, value, lens)
+        if errors:
+            raise self._mismatch(errors)
+        out = [_PREFIX]
+        canonical = self._put(canonical, out.append)
+        return self._kept(canonical, b"".join(out))
+
+    def _kept(self, canonical: Any, data: bytes) -> Admitted:
+        if len(data) > _SIZE_MAX:
+            finding = {
+                "code": "value.too_large",
+                "path": "",
+                "expected": f"at most {_SIZE_MAX} bytes",
+                "got": f"{len(data)} bytes",
+            }
+            raise self._mismatch([finding])
+        return Admitted(self, canonical, data)
+
+    def _mismatch(self, errors: list[dict[str, str]]) -> SchemaMismatch:
+        first = errors[0]
+        place = first["path"] or "the root"
+        return SchemaMismatch(
+            f"{self.name}: {first['code']} at {place}: expected {first['expected']}",
+            schema=self.name,
+            errors=errors,
+        )
+
+
+def compile_schema(name: str, type_: Mapping[str, Any], resolve: Resolve) -> Schema:
+    """The schema of a type expression; `resolve` gives the expression behind a name or KeyError.
+
+    Refuses with BadDefinition, a `schema.*` code and `where["path"]`.
+    """
+    return Schema(name, parse_type(type_, resolve))
