@@ -351,7 +351,7 @@ class Reader:
             first = data[at] if at < self.end else 0xFF
             # A short text that was a key before needs no decoding; a cut-off one is never known.
             encoded = data[at : at + first - 0x5F] if 0x60 <= first < 0x78 else b""
-            key = _TEXTS.get(encoded)
+            key: Any = _TEXTS.get(encoded)
             if key is None:
                 key = self.key(at, depth)
                 encoded = data[at : self.pos]
