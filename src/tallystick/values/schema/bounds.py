@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 from tallystick.errors import BadDefinition
 from tallystick.values.schema import leaves
 from tallystick.values.schema.misfit import Misfit
-from tallystick.values.schema.pattern import BadPattern, Pattern
+from tallystick.values.schema.pattern import Pattern
+from tallystick.values.schema.pattern_grammar import BadPattern
 from tallystick.values.schema.pointer import under
 
 _ORDERED = ("int", "nat", "dec128", "time", "duration")

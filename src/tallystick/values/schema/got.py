@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.values.schema.lens import ABSENT
-from tallystick.values.schema.types import (
+from tallystick.values.schema.nodes import (
     Bounded,
     ListOf,
     MapOf,

@@ -66,12 +66,12 @@ def parse_json(text: str | bytes) -> Any:
 def _measure(text: str) -> None:
     depth = 0
     for found in _TOKEN.finditer(text):
-        token = found.group()[0]
-        if token in "[{":
+        mark = found.group()[0]
+        if mark in "[{":
             depth += 1
             if depth > canon.DEPTH_MAX:
                 _refuse("too_deep", "", f"nesting of at most {canon.DEPTH_MAX}", "more")
-        elif token in "]}":
+        elif mark in "]}":
             depth -= 1
 
 

@@ -9,16 +9,16 @@ It is also the reference: where it finds no fault the hot path must have found n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from tallystick.values import canon
 from tallystick.values.schema import lens as lenses
+from tallystick.values.schema.freeform import json_leaf
 from tallystick.values.schema.got import describe, type_name
 from tallystick.values.schema.lens import ABSENT, InPair, Lens
 from tallystick.values.schema.misfit import Misfit
-from tallystick.values.schema.pointer import under
-from tallystick.values.schema.put import json_float, json_int
-from tallystick.values.schema.types import (
+from tallystick.values.schema.nodes import (
     Bounded,
     ListOf,
     MapOf,
@@ -34,6 +34,7 @@ from tallystick.values.schema.types import (
     is_option,
     is_unit,
 )
+from tallystick.values.schema.pointer import under
 
 ERRORS_MAX: Final = 16
 REDACTED: Final = "(redacted)"
@@ -178,7 +179,7 @@ class _Judge:
         """The elements of a set; canonical ones have to stand in order."""
         if self.lens.canonical:
             encoded = [canon.encode_item(part) for part in value]
-            if any(a >= b for a, b in zip(encoded, encoded[1:], strict=False)):
+            if any(a >= b for a, b in pairwise(encoded)):
                 raise Misfit("bad_format", "elements sorted by encoding, without repeats")
         return self.items(item, value, path, depth)
 
@@ -227,23 +228,14 @@ class _Judge:
     def json(self, value: Any, path: str, depth: int) -> Any:
         """Free-form data; each fault at its own place."""
         try:
-            if value is None or value is True or value is False:
-                return value
-            if isinstance(value, str):
-                return lenses.NATIVE.leaves["text"](value)
-            if isinstance(value, int):
-                return json_int(value)
-            if isinstance(value, float):
-                return json_float(value)
-            if not isinstance(value, (list, tuple, Mapping)):
-                raise Misfit("wrong_type")
-            if depth >= canon.DEPTH_MAX:
-                raise Misfit("too_deep", f"nesting of at most {canon.DEPTH_MAX}")
+            value = json_leaf(value, depth)
         except Misfit as misfit:
             return self.fault(misfit, Scalar("json"), value, path)
         if isinstance(value, Mapping):
             return self.json_object(value, path, depth)
-        return [self.json(item, under(path, i), depth + 1) for i, item in enumerate(value)]
+        if isinstance(value, (list, tuple)):
+            return [self.json(item, under(path, i), depth + 1) for i, item in enumerate(value)]
+        return value
 
     def json_object(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         """A text-keyed map of free-form data."""

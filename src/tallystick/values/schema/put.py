@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from tallystick.values import canon
 from tallystick.values.schema import leaves
+from tallystick.values.schema.freeform import NULL, Emit, Put, put_boolean, put_json_at
 from tallystick.values.schema.leaves import Leaf
 from tallystick.values.schema.lens import ABSENT, Lens
 from tallystick.values.schema.misfit import Misfit
-from tallystick.values.schema.types import (
+from tallystick.values.schema.nodes import (
     Bounded,
     ListOf,
     MapOf,
@@ -30,10 +31,6 @@ from tallystick.values.schema.types import (
     is_unit,
 )
 
-Emit = Callable[[bytes], None]
-Put = Callable[[Any, Emit], Any]
-
-NULL: Final = b"\xf6"
 TAG_KEY: Final = canon.put_text("$tag")
 VALUE_KEY: Final = canon.put_text("$value")
 _TEXT_HEADS: Final = tuple(canon.head(3, n) for n in range(24))
@@ -44,7 +41,7 @@ def compile_put(node: Type, lens: Lens, depth: int = 0) -> Put:
     """The closure of a type under the native or the sugar lens, `depth` containers down."""
     match node:
         case Scalar("json"):
-            return _json_put(depth)
+            return put_json_at(depth)
         case Scalar(kind):
             return _scalar_put(kind, lens.leaves[kind])
         case Record(fields):
@@ -75,7 +72,7 @@ def _scalar_put(kind: str, leaf: Leaf) -> Put:
     if kind == "bytes":
         return _bytes_put(leaf)
     if kind == "bool":
-        return _bool_put
+        return put_boolean
     if kind == "unit":
         return _unit_put(leaf)
     return _plain_text_put(leaf)
@@ -117,16 +114,6 @@ def _bytes_put(leaf: Leaf) -> Put:
         return value
 
     return put_bytes
-
-
-def _bool_put(value: Any, emit: Emit) -> Any:
-    if value is True:
-        emit(b"\xf5")
-    elif value is False:
-        emit(b"\xf4")
-    else:
-        raise Misfit("wrong_type")
-    return value
 
 
 def _unit_put(leaf: Leaf) -> Put:
@@ -292,75 +279,3 @@ def _bounded_put(put_inner: Put, check: Callable[[Any], None]) -> Put:
         return result
 
     return put_bounded
-
-
-def _json_put(depth: int) -> Put:
-    def put_json(value: Any, emit: Emit) -> Any:
-        return _put_json(value, emit, depth)
-
-    return put_json
-
-
-def _put_json(value: Any, emit: Emit, depth: int) -> Any:
-    if isinstance(value, str):
-        raw = value.encode()
-        emit(_head(3, len(raw)))
-        emit(raw)
-        return str.__str__(value)
-    if value is None:
-        emit(NULL)
-        return None
-    if value is True or value is False:
-        return _bool_put(value, emit)
-    if isinstance(value, int):
-        value = json_int(value)
-        emit(canon.put_int(value))
-        return value
-    if isinstance(value, float):
-        emit(canon.put_float(json_float(value)))
-        return json_float(value)
-    if depth >= canon.DEPTH_MAX and isinstance(value, (list, tuple, Mapping)):
-        raise Misfit("too_deep")
-    if isinstance(value, (list, tuple)):
-        emit(_head(4, len(value)))
-        return [_put_json(item, emit, depth + 1) for item in value]
-    if isinstance(value, Mapping):
-        return _put_json_object(value, emit, depth + 1)
-    raise Misfit("wrong_type")
-
-
-def _put_json_object(value: Mapping[Any, Any], emit: Emit, depth: int) -> Any:
-    keyed: list[tuple[bytes, str]] = []
-    for key in value:
-        if not isinstance(key, str):
-            raise Misfit("wrong_type")
-        keyed.append((key.encode(), key))
-    # Bytewise order of encoded text keys is the order of (length, bytes).
-    keyed.sort(key=_by_encoding)
-    emit(_head(5, len(keyed)))
-    result: dict[str, Any] = {}
-    for raw, key in keyed:
-        emit(_head(3, len(raw)))
-        emit(raw)
-        result[str.__str__(key)] = _put_json(value[key], emit, depth)
-    return result
-
-
-def _by_encoding(entry: tuple[bytes, str]) -> tuple[int, bytes]:
-    return len(entry[0]), entry[0]
-
-
-def json_int(value: int) -> int:
-    """An integer of json; one outside the range of canonical integers is refused."""
-    if not canon.INT_MIN <= value <= canon.INT_MAX:
-        raise Misfit("out_of_range", "integer within -2^63 to 2^64-1")
-    return int.__pos__(value)
-
-
-def json_float(value: float) -> float | int:
-    """A number of json: finite, and an integer where it is integral within 2^53."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
-        raise Misfit("not_finite", "finite number")
-    if -canon.FLOAT_INTEGRAL_MAX <= value <= canon.FLOAT_INTEGRAL_MAX and value == int(value):
-        return int(value)
-    return float.__pos__(value)

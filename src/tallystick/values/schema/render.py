@@ -12,7 +12,7 @@ from typing import Any
 
 from tallystick.values.schema import leaves, times
 from tallystick.values.schema.got import type_name
-from tallystick.values.schema.types import (
+from tallystick.values.schema.nodes import (
     Bounded,
     ListOf,
     MapOf,

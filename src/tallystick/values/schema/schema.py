@@ -12,13 +12,15 @@ from typing import Any, Final, Literal
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.values import canon
 from tallystick.values.schema import lens as lenses
+from tallystick.values.schema.freeform import Put
 from tallystick.values.schema.judge import judged
 from tallystick.values.schema.lens import ABSENT
 from tallystick.values.schema.misfit import Misfit
-from tallystick.values.schema.put import Put, compile_put
+from tallystick.values.schema.nodes import Type, expression_of
+from tallystick.values.schema.put import compile_put
 from tallystick.values.schema.render import Find, Render, compile_find, compile_render
 from tallystick.values.schema.take import Take, compile_take
-from tallystick.values.schema.types import Resolve, Type, expression_of, parse_type
+from tallystick.values.schema.types import Resolve, parse_type
 
 LensName = Literal["native", "sugar", "tagged"]
 
