@@ -235,7 +235,21 @@ def test_memories_stay_bounded_and_right() -> None:
         key = f"stranger_{n}"
         data = canon.encode({key: n, "a": 0})
         assert canon.decode(data) == {"a": 0, key: n}
+    assert max(len(canon._KEYS), len(canon._TEXTS)) <= 4096
+    assert len(canon._SHAPES) <= 1024
     assert canon.encode({"b": 2, "a": 1}).hex() == "d9d9f7a2616101616202"
+
+
+@pytest.mark.clause("K-12")
+def test_large_shapes_are_not_remembered() -> None:
+    """VA-02: long keys and wide maps are encoded each time anew, and each time the same."""
+    long, wide = {"k" * 100: 1, "a": 2}, {f"key_{n:03}": n for n in range(99, -1, -1)}
+    for value in (long, wide):
+        first = canon.encode(value)
+        assert canon.encode(value) == first
+        assert list(canon.decode(first)) == sorted(value, key=lambda key: (len(key), key))
+        assert tuple(value) not in canon._SHAPES
+    assert "k" * 100 not in canon._KEYS
 
 
 @pytest.mark.clause("K-12")

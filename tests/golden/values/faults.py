@@ -114,7 +114,7 @@ def cut_faults() -> Iterator[Fault]:
     for item in ("81", "8200", "98180000", "a1", "a160", "a2616100"):
         yield "cbor.truncated", item, 0, "fewer bytes than the count needs at least"
     # The count could be right, so the fault shows only where the next item should begin.
-    for item in ("828100", "83820000f6", "a16161", "a118ff", "a26161006162"):
+    for item in ("828100", "83820000f6", "a16161", "a118ff", "a26161006162", "a26161820000"):
         yield "cbor.truncated", item, len(item) // 2, "an item is missing"
     yield "cbor.truncated", "a16261", 1, "a key is cut off"
     yield "cbor.truncated", "a2616100" + "1901", 4, "a key is cut off"
