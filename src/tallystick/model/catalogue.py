@@ -8,13 +8,12 @@ because a published one never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tallystick.model import catalogue_build as build
 from tallystick.model import sys_definitions
-from tallystick.model.catalogue_build import Pinned
 from tallystick.model.catalogue_parts import (
     Cap,
     Effect,
@@ -28,9 +27,9 @@ from tallystick.model.catalogue_parts import (
     Workflow,
     grant_hash,
 )
+from tallystick.model.catalogue_pinned import Node, Pinned, pin, refused
 from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import Limits
-from tallystick.model.manifest import SECTIONS
 from tallystick.values import canon
 from tallystick.values.schema import Schema
 
@@ -48,8 +47,6 @@ __all__ = [
     "Workflow",
     "grant_hash",
 ]
-
-Node = Callable[[str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class Catalogue:
         `node` gives the canonical definition behind a text hash.
         Refuses a name that nothing defines and a definition that does not fit its place.
         """
-        pinned = _pinned(manifest, node)
+        pinned = pin(manifest, node)
         kinds = pinned.by_kind
         limits = Limits.of(manifest.get("limits", {}))
         schemas = build.schemas_of(pinned)
@@ -132,24 +129,6 @@ class Catalogue:
         )
 
 
-def _pinned(manifest: Mapping[str, Any], node: Node) -> Pinned:
-    by_kind: dict[str, dict[str, dict[str, Any]]] = {}
-    hashes: dict[tuple[str, str], str] = {}
-    for section, kind in SECTIONS.items():
-        held = by_kind[kind] = sys_definitions.of_kind(kind)
-        for name in held:
-            hashes[kind, name] = sys_definitions.hash_of(kind, name)
-        for entry in manifest.get(section, ()):
-            name, hash_text = entry["name"], entry["hash"]
-            defn = node(hash_text)
-            if defn.get("$kind") != kind or defn.get("name") != name:
-                message = f"{hash_text} is not the {kind} {name}"
-                raise build.refused("ref.hash_mismatch", message, f"manifest/{section}/{name}")
-            held[name] = dict(defn)
-            hashes[kind, name] = hash_text
-    return Pinned(by_kind, hashes)
-
-
 def _policies(authority: Mapping[str, Any], pinned: Pinned) -> tuple[Policy, ...]:
     path = "manifest/authority/policies"
     return tuple(
@@ -169,7 +148,7 @@ def _upcasts(
         assert call is not None
         if defn["from"] in made:
             message = f"{made[defn['from']].name} also reads {defn['from']}"
-            raise build.refused("schema.upcast_ambiguous", message, f"{name}/from")
+            raise refused("schema.upcast_ambiguous", message, f"{name}/from")
         made[defn["from"]] = Upcast(name, defn["from"], defn["to"], *call)
     return made
 
@@ -200,7 +179,7 @@ def _subscriptions(
         if flow not in workflows:
             hint = nearest(flow, list(workflows))
             message = f"{flow} is not in the manifest"
-            raise build.refused("ref.workflow", message, f"{path}/workflow", hint)
+            raise refused("ref.workflow", message, f"{path}/workflow", hint)
         init, state = row.get("init_state"), workflows[flow].state
         at = f"{path}/init_state"
         made.append(

@@ -7,44 +7,19 @@ What is refused here would otherwise surface in the middle of a tick.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from tallystick.errors import BadDefinition, SchemaMismatch
+from tallystick.errors import SchemaMismatch
 from tallystick.model import sys_definitions
 from tallystick.model.catalogue_parts import Call, Cap, Effect, Grant, Module, Workflow, grant_hash
+from tallystick.model.catalogue_pinned import Pinned, refused
 from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import Limits
 from tallystick.values import canon
 from tallystick.values.schema import Admitted, Schema, compile_schema
 
 _KEY_TYPES: Final = frozenset({"int", "nat", "text", "uuid", "hash"})
-
-
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """The definitions a manifest lists, by kind and name, ours included."""
-
-    by_kind: Mapping[str, Mapping[str, dict[str, Any]]]
-    hashes: Mapping[tuple[str, str], str]
-
-    def get(self, kind: str, name: str, code: str, path: str) -> dict[str, Any]:
-        """The definition of a name; refuses with `code` when the manifest does not list it."""
-        held = self.by_kind[kind]
-        if name not in held:
-            raise refused(code, f"{name} is not in the manifest", path, nearest(name, list(held)))
-        return held[name]
-
-    def type_of(self, name: str) -> Mapping[str, Any]:
-        """The type expression of a schema; KeyError when there is none."""
-        made: Mapping[str, Any] = self.by_kind["defschema"][name]["type"]
-        return made
-
-
-def refused(code: str, message: str, path: str, hint: str = "") -> BadDefinition:
-    """The error of a definition that does not fit its place; `path` begins with its name."""
-    return BadDefinition(message, code=code, where={"path": path}, hint=hint or None)
 
 
 # ---- schemas and modules --------------------------------------------------------------------
