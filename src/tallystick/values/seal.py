@@ -261,6 +261,7 @@ def receipt_statement(
 
     Refuses a usage with anything but calls, tokens and cents.
     """
+    # tidy: one line for each covered field, twice
     return canon.encode(
         {
             "$type": "receipt@1",
