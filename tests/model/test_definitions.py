@@ -1,5 +1,7 @@
 """Definitions: one table per kind, one canonical form, all problems in one run."""
 
+# tidy: one table of cases per rule, kept beside the test that reads it.
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Older spellings: lowered to one canonical form, or refused in fixed words."""
 
+# tidy: one table of cases per rule, kept beside the test that reads it.
+
 from __future__ import annotations
 
 import pytest

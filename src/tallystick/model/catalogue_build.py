@@ -158,7 +158,7 @@ def workflow_of(
         on_fault=defn.get("on_fault", "fail"),
         reads=frozenset(defn.get("reads", ())),
         cap_slots=defn.get("cap_slots", {}),
-        limits=limits.narrowed(defn.get("limits", {})),
+        limits=limits.narrowed(defn.get("limits", {}), f"{name}/limits"),
         state_version=defn.get("state_version", 1),
         accepts_state_versions=tuple(defn.get("accepts_state_versions", ())),
         module=module.name,

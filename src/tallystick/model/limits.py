@@ -50,8 +50,11 @@ class Limits:
             raise BadDefinition(why, code="def.bad_value", where={"path": f"/limits/{name}"})
         return cls(**given)
 
-    def narrowed(self, given: Mapping[str, Any]) -> Limits:
-        """These limits with a workflow's overrides; refuses one that is over the manifest's."""
+    def narrowed(self, given: Mapping[str, Any], path: str = "/limits") -> Limits:
+        """These limits with a workflow's overrides; refuses one that is over the manifest's.
+
+        `path` is where the overrides stand, for the refusal.
+        """
         Limits.of(given)
         for name in sorted(given):
             most = getattr(self, name)
@@ -59,7 +62,7 @@ class Limits:
                 raise BadDefinition(
                     f"{name} {given[name]} is over the manifest's {most}",
                     code="workflow.limit_too_high",
-                    where={"path": f"/limits/{name}"},
+                    where={"path": f"{path}/{name}"},
                     hint=f"use at most {most}, or raise the manifest's limit",
                 )
         return replace(self, **given)
