@@ -1,0 +1,27 @@
+"""The bounded expression language of guards, templates and policy rules (07 section 3, D12).
+
+Owns: reading expressions with Jinja's syntax and evaluating them over plain values.
+May import: `errors`; Jinja2, as a parser only.
+Refuses: Python objects, clock, chance, unbounded work; an error is never "false".
+
+The same source over equal values gives the same value, the same fault and the same list of
+undefined paths, in a cell, in a worker and at replay.
+"""
+
+from tallystick.values.expr.expression import (
+    Expression,
+    Template,
+    compile_expression,
+    compile_template,
+)
+from tallystick.values.expr.fault import ExpressionFault
+from tallystick.values.expr.operate import truth
+
+__all__ = [
+    "Expression",
+    "ExpressionFault",
+    "Template",
+    "compile_expression",
+    "compile_template",
+    "truth",
+]
