@@ -281,6 +281,13 @@ def test_an_empty_manifest_still_has_ours():
     assert catalogue.limits == Limits()
 
 
+@pytest.mark.clause("K-31")
+def test_an_event_that_is_a_record_has_no_arms():
+    """K-31: a record event is delivered as it is, so there is nothing to wrap."""
+    flow = load(*changed("flow", event="com.acme/Created@1")).workflows["com.acme/order.flow@1"]
+    assert flow.arms == {}
+
+
 def test_parts_are_frozen():
     """ST style: a catalogue is a value."""
     flow = load().workflows["com.acme/order.flow@1"]

@@ -315,6 +315,8 @@ def test_lists_are_sorted_and_pinned_and_subscriptions_keep_their_order():
         ({"caps": [{"name": "sys/file@1", "hash": H}]}, "ref.hash_mismatch", "/caps/0/hash"),
         ({"limits": {"effects_max": -1}}, "def.bad_value", "/limits/effects_max"),
         ({"limits": 1}, "def.bad_value", "/limits"),
+        ({"authority": {"budgets": [{"name": "b", "unit": "calls", "limit": -1}]}},
+         "def.bad_value", "/authority/budgets/0/limit"),
         ({"air_version": "3"}, "def.bad_value", "/air_version"),
         ({"colour": 1}, "def.unknown_field", "/colour"),
         ({"trust": {"executors": [{"public_key": "d7"}]}}, "trust.bad_key",

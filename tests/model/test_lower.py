@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tallystick.errors import BadDefinition
 from tallystick.model.lower import lower
@@ -134,6 +136,20 @@ ROWS = {
         [EXTERNAL, EFFECT, manifest(effects=[EFFECT["name"], "sys/timer.set@1"])],
     ),
     "defeffect kind": ([OLD_EFFECT], [EFFECT, EXTERNAL]),
+    "defop without its inner object": (
+        [MODULE, {**WORKFLOW, "$kind": "defop", "op_kind": "workflow"}],
+        [MODULE, WORKFLOW],
+    ),
+    "defaults with a policy alone": (
+        [policy(), {"$kind": "manifest", "defaults": {"policy": "com.acme/main@1"}}],
+        [policy(), manifest(authority={"policies": ["com.acme/main@1"]})],
+    ),
+    "capability listed beside absent schemas": (
+        [{**CAP, "schema": {"record": {}}}, {"$kind": "manifest", "caps": ["com.acme/print@1"]}],
+        [{**CAP, "params": "com.acme/print.params@1"},
+         {"$kind": "defschema", "name": "com.acme/print.params@1", "type": {"record": {}}},
+         manifest()],
+    ),
     "kinds in effects_emitted": (
         [OLD_EFFECT, MODULE, {**WORKFLOW, "effects_emitted": ["pay.charge", "timer.set"]}],
         [EFFECT, EXTERNAL, MODULE,
@@ -184,8 +200,8 @@ ROWS = {
         [MODULE, {**WORKFLOW, "determinism": "checked"}],
     ),
     "air_version 1": (
-        [{"$kind": "manifest", "air_version": "1"}],
-        [manifest()],
+        [old_module(), {"$kind": "manifest", "air_version": "1"}],
+        [MODULE, WORKFLOW, manifest()],
     ),
     "a whole first-version bundle": (
         [old_module(abi={"workflow": {**FACE, "effects_emitted": ["pay.charge"]}}), OLD_EFFECT,
@@ -351,6 +367,35 @@ def test_several_manifests_are_one():
     assert [(f.code, f.path) for f in found] == [("def.duplicate", "/limits/fuel")]
 
 
+@pytest.mark.clause("K-32")
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        (old_module(module_kind="plan"), "/module_kind"),
+        (old_module(abi={"workflow": FACE, "colour": 1}), "/abi/colour"),
+        ({"$kind": "manifest", "defaults": {"colour": 1}}, "/defaults"),
+        ({"$kind": "manifest", "defaults": {"cap_grants": 3}}, "/defaults"),
+        (manifest(ops=3), "/ops"),
+        (manifest(routing={"events": 3}), "/routing/events"),
+        (manifest(routing={"subscriptions": [{"event": "com.acme/E@1", "op": 1,
+                                              "workflow": FLOW}]}),
+         "/routing/subscriptions/0/op"),
+    ],
+)  # fmt: skip
+def test_nothing_is_dropped_in_silence(document, path):
+    """MO-02: an older field that cannot be lowered is named, never forgotten."""
+    found = read_sources([document]).findings
+    assert path in [f.path for f in found if not f.warning]
+
+
+def test_manifests_of_two_versions_add_up():
+    """MO-02: merging sources of both versions loses no grant and no policy."""
+    first = {"$kind": "manifest", "air_version": "1", "defaults": {"cap_grants": [GRANT]}}
+    second = {"$kind": "manifest", "authority": {"grants": [{**GRANT, "name": "h"}]}}
+    _, made = canonical_sources([first, second])
+    assert {row["name"] for row in made["authority"]["grants"]} == {"g", "h"}
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -362,6 +407,7 @@ def test_several_manifests_are_one():
         {**WORKFLOW, "effects_emitted": [1]},
         {**WORKFLOW, "effects_emitted": None},
         {"$kind": "defmodule", "name": "com.acme/x@1", "abi": 7},
+        {"$kind": "defmodule", "name": "com.acme/x@1", "abi": {"workflow": 7}},
         {"$kind": "defeffect", "name": "com.acme/x@1", "kind": 1},
         {"$kind": "defcap", "name": 3, "schema": 1},
         manifest(routing=3),
@@ -379,6 +425,35 @@ def test_rubbish_is_found_and_never_raises(document):
     sources = read_sources([document])
     assert sources.refused
     assert sources.manifest is None
+
+
+RUBBISH = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just("com.acme/x@1"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "hash", "record", "ref", "kind"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+def spoiled(value, chance, junk):
+    """The value with one member, at a random depth, replaced by junk."""
+    if chance.random() < 0.2 or not isinstance(value, dict | list) or not value:
+        return junk
+    if isinstance(value, list):
+        at = chance.randrange(len(value))
+        return [spoiled(v, chance, junk) if i == at else v for i, v in enumerate(value)]
+    at = chance.choice(sorted(value))
+    return {k: spoiled(v, chance, junk) if k == at else v for k, v in value.items()}
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.sampled_from(sorted(ROWS)), st.randoms(use_true_random=False), RUBBISH)
+def test_no_spoiled_source_raises(row, chance, junk):
+    """MO-15: whatever stands where, reading sources answers with findings or a manifest."""
+    sources = read_sources([spoiled(ROWS[row][0], chance, junk)])
+    assert (sources.manifest is None) == sources.refused
 
 
 @pytest.mark.clause("K-32", "K-34")
@@ -404,3 +479,4 @@ def test_a_tick_output_in_both_words_keeps_the_older_for_the_refusal():
     both = {"events": [], "domain_events": [], "effects": [{"kind": "a", "effect": "b/c@1"}, 3]}
     assert lower_output(both, {}) == both
     assert lower_output({"effects": [{"kind": 5}]}, {}) == {"effects": [{"effect": 5}]}
+    assert lower_output({"effects": 3}, {}) == {"effects": 3}

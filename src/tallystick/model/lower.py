@@ -162,24 +162,39 @@ def _type(value: Any) -> Any:
 def _module(raw: Raw, work: _Work) -> list[Raw]:
     if not frozenset(raw) & _FIRST["defmodule"]:
         return [raw]
-    name = raw.get("name", "")
+    name = str(raw.get("name", ""))
     gone = {*_FIRST["defmodule"], "key_schema"}
     module = {key: raw[key] for key in raw if key not in gone}
     module["runtime"] = {"kind": "wasm"}
     if "wasm_hash" in raw:
         module["runtime"]["artifact"] = {"kind": "wasm_module", "hash": raw["wasm_hash"]}
-    abi = raw.get("abi") if isinstance(raw.get("abi"), Mapping) else {}
-    assert isinstance(abi, Mapping)
+    given = raw.get("abi")
+    abi: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    _check_first_module(raw, abi, work)
     if raw.get("module_kind") == "pure" or "pure" in abi:
         module["pure"] = {"run": abi.get("pure", {})}
         return [module]
     face = abi.get("workflow", abi.get("reducer", {}))
-    flow = {"$kind": "defworkflow", "name": name, "effects_emitted": [], **dict(face)}
+    flow: Raw = {"$kind": "defworkflow", "name": name, "effects_emitted": []}
+    if isinstance(face, Mapping):
+        flow |= face
     if "key_schema" in raw:
         flow["key_schema"] = raw["key_schema"]
     flow["impl"] = {"module": name, "entrypoint": "step"}
     work.derived.append((("defmodule", name), ("defworkflow", name)))
     return [module, *_workflow(flow, work)]
+
+
+def _check_first_module(raw: Raw, abi: Mapping[str, Any], work: _Work) -> None:
+    """Name what the lowering would otherwise drop in silence."""
+    name, kind = str(raw.get("name", "")), raw.get("module_kind", "workflow")
+    if kind not in ("workflow", "reducer", "pure"):
+        message = f"{kind!r} is not a kind of module"
+        work.add("def.bad_value", name, "/module_kind", message, "write workflow or pure")
+    for key in abi:
+        if key not in ("workflow", "reducer", "pure"):
+            message = f"there is no field {key!r} here"
+            work.add("def.unknown_field", name, step("/abi", key), message)
 
 
 def _workflow(raw: Raw, work: _Work) -> list[Raw]:
@@ -221,7 +236,7 @@ def _op(raw: Raw, work: _Work) -> list[Raw]:
 def _effect(raw: Raw, work: _Work) -> list[Raw]:
     if not frozenset(raw) & _FIRST["defeffect"]:
         return [raw]
-    name = raw.get("name", "")
+    name = str(raw.get("name", ""))
     made = {key: raw[key] for key in raw if key not in _FIRST["defeffect"]}
     for old, new in (("params_schema", "params"), ("receipt_schema", "receipt")):
         if old in raw:

@@ -76,12 +76,12 @@ def _refused(source: Raw, out: list[Finding]) -> Raw:
 
 
 def _lists(made: Raw, context: Context) -> None:
-    ops = made.pop("ops", None)
-    if isinstance(ops, list):
+    if isinstance(made.get("ops"), list):
+        ops = made.pop("ops")
         effects = {*context.named("defeffect"), *sys_definitions.of_kind("defeffect")}
         for entry in ops:
             section = "effects" if _name(entry) in effects else "workflows"
-            made[section] = [*made.get(section, []), entry]
+            made[section] = [*_list(made.get(section)), entry]
     for parent, child in context.derived:
         _list_derived(made, parent, child, context)
     for kind, section in _SECTION_OF.items():
@@ -107,9 +107,14 @@ def _list_derived(
 
 def _unpinned(entry: Any, kind: str, context: Context) -> Any:
     """The entry without its hash if that was taken over an older spelling."""
-    if isinstance(entry, Mapping) and (kind, entry.get("name", "")) in context.rewritten:
+    if isinstance(entry, Mapping) and (kind, _name(entry)) in context.rewritten:
         return {key: entry[key] for key in entry if key != "hash"}
     return entry
+
+
+def _list(value: Any) -> list[Any]:
+    """A list as it is; what is no list is left to the check of its own section."""
+    return value if isinstance(value, list) else []
 
 
 def _name(entry: Any) -> str:
@@ -123,9 +128,9 @@ def _routing(made: Raw, context: Context, out: list[Finding]) -> None:
     routing = made.get("routing")
     if not isinstance(routing, dict):
         return
-    events = routing.pop("events", None)
-    if isinstance(events, list):
-        routing["subscriptions"] = [*routing.get("subscriptions", []), *events]
+    if isinstance(routing.get("events"), list):
+        events = routing.pop("events")
+        routing["subscriptions"] = [*_list(routing.get("subscriptions")), *events]
     given = routing.get("subscriptions")
     if isinstance(given, list):
         routing["subscriptions"] = [
@@ -163,13 +168,20 @@ def _subscription(
 
 
 def _authority(made: Raw) -> None:
-    defaults = made.pop("defaults", None)
     authority = dict(made["authority"]) if isinstance(made.get("authority"), Mapping) else {}
+    defaults = made.get("defaults")
     if isinstance(defaults, Mapping):
-        if "policy" in defaults:
-            authority["policies"] = [*authority.get("policies", []), defaults["policy"]]
-        if "cap_grants" in defaults:
-            authority["grants"] = [*authority.get("grants", []), *defaults["cap_grants"]]
+        for key, given, name in (
+            ("policies", [defaults["policy"]] if "policy" in defaults else [], "policy"),
+            ("grants", _list(defaults.get("cap_grants")), "cap_grants"),
+        ):
+            if given:
+                authority[key] = [*_list(authority.get(key)), *given]
+                defaults = {k: defaults[k] for k in defaults if k != name}
+        made.pop("defaults")
+        if defaults:
+            # What has no successor stays, so that the check names it.
+            made["defaults"] = defaults
     if isinstance(authority.get("grants"), list):
         authority["grants"] = [
             {("expires_ns" if key == "expiry_ns" else key): grant[key] for key in grant}
