@@ -83,6 +83,7 @@ class Catalogue:
         `node` gives the canonical definition behind a text hash.
         Refuses a name that nothing defines and a definition that does not fit its place.
         """
+        # tidy: one row per field of the part; splitting the table would hide it.
         pinned = pin(manifest, node)
         kinds = pinned.by_kind
         limits = Limits.of(manifest.get("limits", {}))
@@ -170,6 +171,7 @@ def _subscriptions(
     workflows: Mapping[str, Workflow],
     modules: Mapping[str, Module],
 ) -> tuple[Subscription, ...]:
+    # tidy: one row per field of the part; splitting the table would hide it.
     made: list[Subscription] = []
     # Ours come after the listed ones (02 section 3).
     given = [*manifest.get("routing", {}).get("subscriptions", ()), *sys_definitions.SUBSCRIPTIONS]

@@ -129,6 +129,7 @@ def workflow_of(
     limits: Limits,
 ) -> Workflow:
     """A workflow, resolved; refuses one that could not run."""
+    # tidy: one row per field of the part; splitting the table would hide it.
     name, impl = defn["name"], defn["impl"]
     module = _implementing(name, impl["module"], modules)
     hash_text = pinned.hashes["defworkflow", name]
@@ -194,6 +195,7 @@ def effect_of(
     modules: Mapping[str, Module],
 ) -> Effect:
     """An effect, resolved."""
+    # tidy: one row per field of the part; splitting the table would hide it.
     name, impl = defn["name"], defn["impl"]
     if impl["module"] not in modules:
         hint = nearest(impl["module"], list(modules))

@@ -165,9 +165,10 @@ def _module(raw: Raw, work: _Work) -> list[Raw]:
     name = str(raw.get("name", ""))
     gone = {*_FIRST["defmodule"], "key_schema"}
     module = {key: raw[key] for key in raw if key not in gone}
-    module["runtime"] = {"kind": "wasm"}
+    runtime: Raw = {"kind": "wasm"}
     if "wasm_hash" in raw:
-        module["runtime"]["artifact"] = {"kind": "wasm_module", "hash": raw["wasm_hash"]}
+        runtime["artifact"] = {"kind": "wasm_module", "hash": raw["wasm_hash"]}
+    module["runtime"] = runtime
     given = raw.get("abi")
     abi: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     _check_first_module(raw, abi, work)
