@@ -94,16 +94,17 @@ class _Judge:
                 self.hidden -= 1
                 return result
             case Option(inner):
-                if value is None if self.lens is not lenses.TAGGED else value == {"null": {}}:
-                    return None
-                return self.visit(inner, value, path, depth)
+                if self.lens is lenses.TAGGED:
+                    null = isinstance(value, dict) and "null" in value
+                    return self.visit(Scalar("unit") if null else inner, value, path, depth)
+                return None if value is None else self.visit(inner, value, path, depth)
             case Bounded(inner):
                 result = self.visit(inner, value, path, depth)
                 return result if result is ABSENT else self.bounded(node, result, value, path)
         try:
             if self.lens is lenses.TAGGED:
-                inside, at = lenses.unwrapped(_tag_of(node), value), under(path, _tag_of(node))
-                return self.parts(node, inside, at, depth)
+                value = lenses.unwrapped(_tag_of(node), value)
+                path = under(path, _tag_of(node))
             return self.parts(node, value, path, depth)
         except Misfit as misfit:
             return self.fault(misfit, node, value, path)
