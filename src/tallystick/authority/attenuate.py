@@ -17,7 +17,7 @@ from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import BUILTIN_MODULE, CLOSED_FIELDS
 from tallystick.authority.paths import covers_path
 from tallystick.authority.urls import covers_host
-from tallystick.model.catalogue import Grant
+from tallystick.model.catalogue import Grant, grant_hash
 from tallystick.values import canon
 
 
@@ -52,18 +52,6 @@ def attenuate(
         order=parent.order,
         enforcer=parent.enforcer,
     )
-
-
-def grant_hash(
-    cap_hash: bytes, params: Mapping[str, Any], expires_ns: int | None, parent: bytes | None
-) -> bytes:
-    """The raw identity of a grant; the parent enters by its own hash, which pins the whole line."""
-    body: dict[str, Any] = {"cap_hash": canon.text_of(cap_hash), "params": dict(params)}
-    if expires_ns is not None:
-        body["expires_ns"] = expires_ns
-    if parent is not None:
-        body["parent"] = canon.text_of(parent)
-    return canon.digest(body)
 
 
 def _closed_of(grant: Grant) -> frozenset[str]:
