@@ -19,6 +19,9 @@ pg_terminate_backend set_config query_to_xml
 """
 _WRITE = frozenset(_WRITE_WORDS.split())
 _BEFORE_TABLES = frozenset(("from", "join", "into", "update", "table", "using", "only"))
+_AFTER_TABLES = frozenset(
+    ("where", "group", "order", "having", "limit", "union", "intersect", "except", "window", "set")
+)
 _MAX = 65536
 
 
@@ -92,34 +95,40 @@ def _closing(sql: str, at: int) -> int:
 
 
 def _tables(tokens: list[str], words: list[str]) -> list[str]:
+    """Every name that stands where a table may stand; what else stands there is reported too.
+
+    A bracket or a sign in such a place is never granted, so a statement that hides a table
+    behind one is refused wherever tables are restricted.
+    """
     found: list[str] = []
+    in_from = [False]
+    expecting = False
     at = 0
     while at < len(tokens):
-        if words[at] in _BEFORE_TABLES:
-            at = _table_list(tokens, words, at + 1, found)
-        else:
-            at += 1
+        token, word = tokens[at], words[at]
+        at += 1
+        if word in _BEFORE_TABLES:
+            expecting = in_from[-1] = True
+        elif expecting and word != "lateral":
+            expecting = False
+            name, at = _dotted(tokens, at - 1)
+            found.append(name)
+        elif word in _AFTER_TABLES:
+            in_from[-1] = False
+        elif token == "," and in_from[-1]:
+            expecting = True
+        if token == "(":
+            in_from.append(False)
+        elif token == ")" and len(in_from) > 1:
+            in_from.pop()
     return found
 
 
-def _table_list(tokens: list[str], words: list[str], at: int, found: list[str]) -> int:
-    """Names behind FROM and its like, comma by comma; a bracket is left to the outer loop."""
-    while at < len(tokens) and _is_name(tokens[at]) and words[at] not in _BEFORE_TABLES:
-        name = tokens[at].removeprefix('"')
-        at += 1
-        while tokens[at : at + 1] == ["."] and at + 1 < len(tokens):
-            name += "." + tokens[at + 1].removeprefix('"')
-            at += 2
-        found.append(name)
-        while at < len(tokens) and tokens[at] not in (",", "(", ")") and _is_name(tokens[at]):
-            if words[at] in _BEFORE_TABLES or words[at] in ("where", "set", "values", "select"):
-                return at
-            at += 1
-        if tokens[at : at + 1] != [","]:
-            return at
-        at += 1
-    return at
-
-
-def _is_name(token: str) -> bool:
-    return token[0].isalpha() or token[0] in '_"'
+def _dotted(tokens: list[str], at: int) -> tuple[str, int]:
+    """A name with its schema, and the place behind it; a sign is its own name."""
+    name = tokens[at].removeprefix('"')
+    at += 1
+    while tokens[at : at + 1] == ["."] and at + 1 < len(tokens):
+        name += "." + tokens[at + 1].removeprefix('"')
+        at += 2
+    return name, at

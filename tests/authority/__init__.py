@@ -1,0 +1,1 @@
+"""Tests of the authority room: values in, judgements out."""
