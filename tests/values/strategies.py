@@ -43,6 +43,7 @@ def bounded_types() -> st.SearchStrategy[dict[str, Any]]:
             {"where": {"type": {"bytes": {}}, "min_len": 1, "max_len": 4}},
             {"where": {"type": {"dec128": {}}, "min": "-1.5", "max": 2}},
             {"where": {"type": {"list": {"nat": {}}}, "max_len": 2}},
+            {"where": {"type": {"set": {"nat": {}}}, "max_len": 1}},
         ]
     )
 
@@ -115,6 +116,8 @@ def _bounded_values(body: Mapping[str, Any]) -> st.SearchStrategy[Any]:
         return st.binary(min_size=body["min_len"], max_size=body["max_len"])
     if kind == "text":
         return st.text("aé😀", max_size=body["max_len"])
+    if kind == "set":
+        return st.integers(0, 99).map(lambda n: [n, n])
     return st.lists(st.integers(0, 99), max_size=body["max_len"])
 
 

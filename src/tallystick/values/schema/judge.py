@@ -99,8 +99,11 @@ class _Judge:
                     return self.visit(Scalar("unit") if null else inner, value, path, depth)
                 return None if value is None else self.visit(inner, value, path, depth)
             case Bounded(inner):
+                before = len(self.errors)
                 result = self.visit(inner, value, path, depth)
-                return result if result is ABSENT else self.bounded(node, result, value, path)
+                # Bounds are those of a whole value; one with faults inside is not measured.
+                sound = len(self.errors) == before
+                return self.bounded(node, result, value, path) if sound else ABSENT
         try:
             if self.lens is lenses.TAGGED:
                 value = lenses.unwrapped(_tag_of(node), value)
@@ -182,7 +185,12 @@ class _Judge:
             encoded = [canon.encode_item(part) for part in value]
             if any(a >= b for a, b in pairwise(encoded)):
                 raise Misfit("bad_format", "elements sorted by encoding, without repeats")
-        return self.items(item, value, path, depth)
+        before = len(self.errors)
+        read = self.items(item, value, path, depth)
+        if len(self.errors) > before:
+            return ABSENT
+        found = {canon.encode_item(part): part for part in read}
+        return [found[encoded] for encoded in sorted(found)]
 
     def map(self, node: MapOf, value: Any, path: str, depth: int) -> Any:
         """Keys of one kind, different after normalisation."""
