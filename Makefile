@@ -1,0 +1,52 @@
+# Every target is one small script; CI calls the same ones.
+# A fresh clone needs make and Python >= 3.11:  make setup test
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench sim sim-control fmt conformance reference fast clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv and install the package with its tools
+
+# The stamp is younger than pyproject.toml as long as nothing has to be installed again.
+$(STAMP): pyproject.toml
+	PYTHON="$(PYTHON)" scripts/setup "$(VENV)"
+	@touch $@
+
+demo: $(STAMP) ## run, send, kill, start again, replay: equal roots
+	scripts/demo
+
+test: $(STAMP) ## all tests, in random order
+	scripts/test
+
+check: $(STAMP) ## lint, format, types, import contracts, tidy, documents
+	scripts/check
+
+bench: $(STAMP) ## measure, and compare with the floors
+	scripts/bench
+
+sim: $(STAMP) ## deterministic simulation under faults
+	scripts/sim
+
+sim-control: $(STAMP) ## the simulation must find each planted defect
+	scripts/sim --control
+
+fmt: $(STAMP) ## format, and mend what can be mended
+	scripts/fmt
+
+conformance: $(STAMP) ## run all tests and write docs/conformance.md
+	scripts/conformance
+
+reference: $(STAMP) ## write the generated part of docs/reference
+	python scripts/reference
+
+fast: $(STAMP) ## compile the canonical codec
+	python scripts/build_fast
+
+clean: ## remove what can be made again, but for the environment
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage htmlcov
