@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.errors import TickFault
+from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.model.effects import KEY_BYTES_MAX
 from tallystick.values import canon
@@ -103,11 +104,13 @@ class Halted(NamedTuple):
 class Runner(Protocol):
     """How module code runs; the kernel is handed one and imports none."""
 
-    def tick(self, workflow: Any, tick: TickInput, content: Content | None) -> Ran | Halted:
+    def tick(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
+    ) -> Ran | Halted:
         """Run one delivery of a workflow; never raises for what module code does."""
         ...
 
-    def init(self, workflow: Any, tick: TickInput) -> bytes | Halted | None:
+    def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
         """The first state of a new cell by the module's own init; None when it has none."""
         ...
 
@@ -160,8 +163,8 @@ def read_output(raw: Any) -> TickOutput:
         status=status,
         result=_result(raw, status),
         reason=_reason(raw, status),
-        events=tuple(_event(e) for e in _list(raw, "domain_events")),
-        effects=tuple(_effect(e) for e in _list(raw, "effects")),
+        events=tuple(read_event(e) for e in _list(raw, "domain_events")),
+        effects=tuple(read_effect(e) for e in _list(raw, "effects")),
         ann=_opt(raw, "ann", bytes),
         logs=tuple(_log(entry) for entry in _list(raw, "logs")),
         metrics=_metrics(raw),
@@ -273,7 +276,8 @@ def _reason(raw: Mapping[str, Any], status: str) -> Mapping[str, str] | None:
     return {"code": _text(reason, "code", "reason"), "message": _text(reason, "message", "reason")}
 
 
-def _event(raw: Any) -> EmittedEvent:
+def read_event(raw: Any) -> EmittedEvent:
+    """One emitted event of an envelope, or a `bad_output` fault."""
     _fields(raw, _EVENT, "event")
     tags = raw.get("tags", [])
     if type(tags) is not list or not all(type(t) is str for t in tags):
@@ -282,7 +286,8 @@ def _event(raw: Any) -> EmittedEvent:
     return EmittedEvent(_text(raw, "schema", "event"), value, _opt(raw, "key", bytes), tuple(tags))
 
 
-def _effect(raw: Any) -> EffectRequest:
+def read_effect(raw: Any) -> EffectRequest:
+    """One requested effect of an envelope, or a `bad_output` fault."""
     _fields(raw, _EFFECT, "effect")
     key = _opt(raw, "idempotency_key", bytes)
     if key is not None and not 1 <= len(key) <= KEY_BYTES_MAX:

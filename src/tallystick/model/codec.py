@@ -95,7 +95,11 @@ class Shape:
             entries.append((canon.put_key(constant[0]), -1, None))
         entries.sort(key=lambda entry: entry[0])
         self._order = tuple(
-            (key if put is not None else key + canon.put_text(constant[1] if constant else ""), i, put)
+            (
+                key if put is not None else key + canon.put_text(constant[1] if constant else ""),
+                i,
+                put,
+            )
             for key, i, put in entries
         )
 

@@ -79,6 +79,34 @@ class Origin(NamedTuple):
     index: int
 
 
+class JudgedGrant(NamedTuple):
+    """The slot and the grant that said yes."""
+
+    slot: str
+    grant: str
+    grant_hash: bytes
+
+
+class JudgedRule(NamedTuple):
+    """The policy rule that matched, and what it decided."""
+
+    policy: str
+    rule: int
+    decision: str
+    id: str | None = None
+
+
+class Judged(NamedTuple):
+    """The judgement trail (06 section 1): each stage reached, and the digest of the facts (I26)."""
+
+    declared: str
+    shape: str | None = None
+    capability: JudgedGrant | None = None
+    policy: JudgedRule | None = None
+    capacity: str | None = None
+    inputs_digest: bytes | None = None
+
+
 class Address(NamedTuple):
     """A cell that a receipt was delivered to."""
 
@@ -114,6 +142,21 @@ _ORIGIN = Shape(
         "key": BYTES,
         "tick_seq": NAT,
         "index": NAT,
+    },
+)
+_JUDGED = Shape(
+    Judged,
+    {
+        "declared": NAME,
+        "shape": NAME,
+        "capability": Shape(
+            JudgedGrant, {"slot": NAME, "grant": NAME, "grant_hash": DIGEST}
+        ).kind(),
+        "policy": Shape(
+            JudgedRule, {"policy": NAME, "rule": NAT, "decision": NAME, "id": NAME}
+        ).kind(),
+        "capacity": NAME,
+        "inputs_digest": DIGEST,
     },
 )
 _ADDRESS = Shape(Address, {"workflow": NAME, "key": BYTES})
@@ -177,7 +220,7 @@ class IntentOpened(NamedTuple):
     effect_hash: bytes
     executor: str
     origin: Origin
-    judged: Any
+    judged: Judged
     params: bytes | None = None
     params_hash: bytes | None = None
     issuer_ref: str | None = None
@@ -201,7 +244,7 @@ class IntentDenied(NamedTuple):
     intent: bytes
     effect: str
     origin: Origin
-    judged: Any
+    judged: Judged
     stage: str
     code: str
     message: str
@@ -494,7 +537,7 @@ _FIELDS: Final[dict[str, Kind]] = {
     "size": NAT, "state_version": NAT, "status": NAME, "reason": TEXT, "result": BYTES,
     "output": DIGEST, "events": NAT, "effects": NAT, "fuel": NAT, "engine": NAME, "ann": BYTES,
     "logs": ANY, "metrics": ANY, "blobs": ANY, "intent": DIGEST, "effect": NAME,
-    "effect_hash": DIGEST, "executor": NAME, "judged": ANY, "params": BYTES,
+    "effect_hash": DIGEST, "executor": NAME, "judged": _JUDGED.kind(), "params": BYTES,
     "params_hash": DIGEST, "issuer_ref": TEXT, "idempotency_key": BYTES, "timeout_at_ns": NAT,
     "hold": ANY, "flow": ANY, "stage": NAME, "code": NAME, "message": TEXT, "normalised": FLAG,
     "rule": TEXT, "path": TEXT, "cause": TEXT, "attempt": NAT, "source": NAME,

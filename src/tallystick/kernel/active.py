@@ -1,0 +1,94 @@
+"""What is compiled when a manifest becomes active: routes, rules and bound slots.
+
+Nothing here is computed again on a hot path (11 section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tallystick.authority.policy import Rules
+from tallystick.model import envelopes
+from tallystick.model.catalogue import Catalogue, Grant, Subscription, Upcast, Workflow
+
+# Continuations reach a cell by their recorded origin, never through the routing table (K-13).
+CONTINUATIONS: Final = frozenset(
+    {envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS, envelopes.CANCEL}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way from an event schema to a workflow."""
+
+    subscription: Subscription
+    workflow: Workflow
+    arm: str | None
+    upcasts: tuple[Upcast, ...]
+    key_path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The active manifest, compiled."""
+
+    catalogue: Catalogue
+    routes: Mapping[str, tuple[Route, ...]]
+    rules: Rules
+    slots: Mapping[str, Mapping[str, Grant]]
+
+
+def activate(catalogue: Catalogue) -> Active:
+    """Compile the tables of a catalogue."""
+    return Active(
+        catalogue=catalogue,
+        routes=_routes(catalogue),
+        rules=Rules.compile(catalogue.policies),
+        slots={
+            workflow: {slot: catalogue.grants[name] for slot, name in bound.items()}
+            for workflow, bound in catalogue.bindings.items()
+        },
+    )
+
+
+def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
+    table: dict[str, list[Route]] = {}
+    for subscription in catalogue.subscriptions:
+        workflow = catalogue.workflows[subscription.workflow]
+        for schema, route in _reached(subscription, workflow):
+            table.setdefault(schema, []).append(route)
+            for older, chain in _older(schema, catalogue):
+                upcast = Route(subscription, workflow, route.arm, chain, route.key_path)
+                table.setdefault(older, []).append(upcast)
+    return {schema: tuple(routes) for schema, routes in table.items()}
+
+
+def _reached(subscription: Subscription, workflow: Workflow) -> list[tuple[str, Route]]:
+    """The schemas a subscription takes: its own and, for a variant, those of its arms (K-31)."""
+    path = tuple(subscription.key_field.split(".")) if subscription.key_field else ()
+    own = subscription.event
+    if own != workflow.event_name:
+        return [(own, Route(subscription, workflow, workflow.arms[own], (), path))]
+    found = [(own, Route(subscription, workflow, None, (), path))]
+    # The path is read in the variant; an arm that comes alone is not inside one yet.
+    inner = path[1:] if path[:1] == ("$value",) else path
+    for schema, tag in workflow.arms.items():
+        if schema not in CONTINUATIONS:
+            found.append((schema, Route(subscription, workflow, tag, (), inner)))
+    return found
+
+
+def _older(schema: str, catalogue: Catalogue) -> list[tuple[str, tuple[Upcast, ...]]]:
+    """Older schemas that upcasts lead from to this one, with the chain to run."""
+    found: list[tuple[str, tuple[Upcast, ...]]] = []
+    frontier: list[tuple[str, tuple[Upcast, ...]]] = [(schema, ())]
+    while frontier:
+        target, chain = frontier.pop(0)
+        for older, upcast in catalogue.upcasts.items():
+            if upcast.to == target and upcast not in chain:
+                step = (older, (upcast, *chain))
+                found.append(step)
+                frontier.append(step)
+    return found

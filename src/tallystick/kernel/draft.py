@@ -1,0 +1,139 @@
+"""Drafts: a frame while it is being decided (D1).
+
+A frame is built whole and checked whole before anything is folded.
+Within one frame later decisions must see earlier ones (a cell just created, a key just opened), so
+the draft keeps a small overlay over the world; the world itself is only read.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from tallystick.kernel.inputs import Sample
+from tallystick.kernel.parts import INLINE_VALUE_MAX
+from tallystick.kernel.world import World
+from tallystick.model.cells import COMPLETED, FAILED, CellId
+from tallystick.model.records import (
+    EventAdmitted,
+    IntentOpened,
+    ReceiptSettled,
+    Record,
+    Stamp,
+)
+
+
+class Answer(NamedTuple):
+    """What the caller is told once the frame is durable."""
+
+    kind: str
+    seq: int = 0
+    event_hash: bytes | None = None
+    detail: Any = None
+
+
+class Frame(NamedTuple):
+    """Records that become durable together; `opened` may be published once they are."""
+
+    records: tuple[Record, ...]
+    opened: tuple[bytes, ...]
+    settled: tuple[bytes, ...]
+    blobs: dict[bytes, bytes]
+    answer: Answer
+    snapshot: Any = None
+
+
+class Draft:
+    """A frame under construction over a world that is only read."""
+
+    __slots__ = (
+        "blobs",
+        "created",
+        "ended",
+        "hops",
+        "keyed",
+        "opened",
+        "records",
+        "seq",
+        "settled",
+        "world",
+    )
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seq = world.seq
+        self.hops = 1  # of what this frame emits: one more than what caused it
+        self.records: list[Record] = []
+        self.blobs: dict[bytes, bytes] = {}
+        self.created: dict[CellId, None] = {}
+        self.ended: dict[CellId, str] = {}
+        self.opened: dict[bytes, IntentOpened] = {}
+        self.settled: dict[bytes, None] = {}
+        self.keyed: dict[bytes, IntentOpened] = {}
+
+    def add(self, record: Record) -> int:
+        """Append a record; its sequence number."""
+        self.records.append(record)
+        self.seq += 1
+        kind = type(record)
+        if kind is EventAdmitted:
+            for target in record.to:  # type: ignore[union-attr]  # narrowed by the exact check
+                if target.create:
+                    self.created[CellId(target.workflow, target.key)] = None
+        elif kind is IntentOpened:
+            self._open(record)  # type: ignore[arg-type]  # narrowed by the exact check
+        elif kind is ReceiptSettled:
+            self.settled[record.intent] = None  # type: ignore[union-attr]  # narrowed as above
+        return self.seq
+
+    def _open(self, record: IntentOpened) -> None:
+        self.opened[record.intent] = record
+        if record.idempotency_key is not None:
+            self.keyed[record.intent] = record
+
+    def stamp(self, sample: Sample) -> Stamp:
+        """The stamp of an external input; logical time never goes back (D4)."""
+        logical_ns = max(self.world.logical_ns + 1, sample.now_ns)
+        return Stamp(sample.now_ns, logical_ns, sample.entropy)
+
+    def store(
+        self, data: bytes, inline_max: int = INLINE_VALUE_MAX
+    ) -> tuple[bytes | None, bytes | None]:
+        """A value inline, or by digest when it is large: (bytes, None) or (None, digest)."""
+        if len(data) <= inline_max:
+            return data, None
+        digest = sha256(data).digest()
+        self.blobs[digest] = data
+        return None, digest
+
+    def is_open(self, intent: bytes) -> bool:
+        """True while an intent is open as of this point of the frame."""
+        if intent in self.settled:
+            return False
+        return intent in self.opened or self.world.intents.get(intent) is not None
+
+    def exists(self, ident: CellId) -> bool:
+        """True when a cell exists as of this point of the frame."""
+        if ident in self.created:
+            return True
+        return self.ended.get(ident) != "deleted" and self.world.cell(ident) is not None
+
+    def takes_mail(self, ident: CellId, lifecycle: str) -> bool:
+        """False for a cell that ended: a process for good, an entity only when it failed."""
+        status = self.ended.get(ident)
+        if status is None:
+            cell = self.world.cell(ident)
+            status = "" if cell is None else cell.status
+        return status != FAILED and (status != COMPLETED or lifecycle == "entity")
+
+    def frame(self, answer: Answer | None = None, snapshot: Any = None) -> Frame:
+        """The finished frame."""
+        opened = tuple(i for i in self.opened if i not in self.settled)
+        return Frame(
+            records=tuple(self.records),
+            opened=opened,
+            settled=tuple(self.settled),
+            blobs=self.blobs,
+            answer=answer or Answer("ok", self.seq),
+            snapshot=snapshot,
+        )

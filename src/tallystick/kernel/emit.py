@@ -1,0 +1,98 @@
+"""Emission: events that a tick or the kernel itself puts into the world (K-01).
+
+They are admitted within the same frame and delivered to mailboxes; they run in later turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
+from tallystick.kernel.draft import Draft
+from tallystick.kernel.ingress import note_lost
+from tallystick.kernel.parts import Cell
+from tallystick.kernel.route import BadKey, Event, as_fault, route
+from tallystick.model.abi import EmittedEvent
+from tallystick.model.catalogue import Workflow
+from tallystick.model.effects import event_hash
+from tallystick.model.records import EventAdmitted, Source, Target
+from tallystick.values import canon, names
+from tallystick.values.schema import Admitted
+
+
+def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) -> None:
+    """Admit an event of a tick; one that does not fit is a fault of the whole tick."""
+    if names.is_reserved(emitted.schema):
+        raise TickFault(f"{emitted.schema} is made by the kernel alone", code="bad_output")
+    schema = draft.world.active.catalogue.schemas.get(emitted.schema)
+    if schema is None:
+        raise TickFault(f"no schema {emitted.schema} in the active manifest", code="bad_output")
+    value = emitted.value
+    if not isinstance(value, Admitted) or value.schema is not schema:
+        raw = value.bytes if isinstance(value, Admitted) else value
+        try:
+            value = schema.admit(canon.decode(raw), "native")
+        except (NotCanonical, SchemaMismatch) as why:
+            raise TickFault(f"{emitted.schema}: {why.message}", code="bad_output") from why
+    most = workflow.limits.event_bytes_max
+    if len(value.bytes) > most:
+        raise LimitExceeded("event_bytes_max", most, len(value.bytes))
+    event = Event(emitted.schema, value, _source(draft, workflow, cell), emitted.tags, emitted.key)
+    try:
+        _admit(draft, event)
+    except BadKey as why:
+        raise as_fault(why) from why
+
+
+def emit_system(
+    draft: Draft, workflow: Workflow, cell: Cell, schema: str, value: dict[str, Any]
+) -> None:
+    """Admit an event that the kernel makes; subscribers take it like any other."""
+    admitted = draft.world.active.catalogue.schemas[schema].admit(value, "native")
+    source = _source(draft, workflow, cell)
+    event = Event(schema, admitted, source, (), None)
+    try:
+        _admit(draft, event)
+    except BadKey:
+        # A subscriber whose key the event does not hold cannot stop the end of another cell.
+        digest = event_hash(schema, admitted.bytes, None)
+        draft.add(_record(draft, event, digest, ()))
+
+
+def send_to(
+    draft: Draft, workflow: Workflow, cell: Cell, event: tuple[str, bytes], target: Target
+) -> int:
+    """Admit an event addressed to one cell (spawn, call); routing has no say."""
+    schema, data = event
+    source = _source(draft, workflow, cell)
+    admitted = draft.world.active.catalogue.schemas[schema].read(data)
+    sent = Event(schema, admitted, source, (), None)
+    digest = event_hash(schema, data, None)
+    return draft.add(_record(draft, sent, digest, (target,)))
+
+
+def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
+    first = draft.world.seq + 1
+    return Source("workflow", workflow=workflow.name, key=cell.id.key, tick_seq=first)
+
+
+def _admit(draft: Draft, event: Event) -> None:
+    routed = route(draft, event, bounded=False)
+    digest = event_hash(event.schema, event.admitted.bytes, event.key)
+    draft.add(_record(draft, event, digest, routed.targets))
+    note_lost(draft, event, digest, routed)
+
+
+def _record(draft: Draft, event: Event, digest: bytes, to: tuple[Target, ...]) -> EventAdmitted:
+    inline, by_hash = draft.store(event.admitted.bytes)
+    return EventAdmitted(
+        schema=event.schema,
+        value=inline,
+        value_hash=by_hash,
+        event_hash=digest,
+        key=event.key,
+        origin=event.source,
+        tags=list(event.tags) or None,
+        hops=draft.hops,
+        to=to,
+    )

@@ -1,0 +1,92 @@
+"""How a cell ends: its completion event, its callers' receipts, its open intents, its mail.
+
+Whatever ends a cell (its own status, a fault, an operator, an unreadable receipt) comes here, so
+that nothing of a cell outlives it unseen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.kernel import receipts
+from tallystick.kernel.draft import Draft
+from tallystick.kernel.emit import emit_system
+from tallystick.kernel.ingress import note_drop
+from tallystick.kernel.parts import Cell, Mail
+from tallystick.model import envelopes
+from tallystick.model.catalogue import Workflow
+from tallystick.model.cells import COMPLETED
+from tallystick.model.records import Noted
+from tallystick.values import canon
+
+DROPS_MAX: Final = 16
+
+
+def end_cell(
+    draft: Draft, workflow: Workflow, cell: Cell, status: str, extra: dict[str, Any]
+) -> None:
+    """Record the end of a cell: completed or failed, with its result or its reason."""
+    ended_seq = draft.seq
+    draft.ended[cell.id] = status
+    value = receipts.completed_value(workflow, cell.id, status, cell.born_seq, ended_seq, extra)
+    emit_system(draft, workflow, cell, envelopes.COMPLETED, value)
+    _answer_callers(draft, cell, status, extra)
+    cancel_open(draft, cell, "cell.ended")
+    if status != COMPLETED or workflow.lifecycle != "entity":
+        drop_mail(draft, cell, list(cell.mailbox)[extra.get("handled", 0) :], "terminal")
+
+
+def delete_cell(draft: Draft, cell: Cell) -> None:
+    """Record what goes with a deleted cell: its open intents, and receipts still in its mail."""
+    draft.ended[cell.id] = "deleted"
+    cancel_open(draft, cell, "cell.deleted")
+    waiting = [m for m in list(cell.mailbox)[1:] if m.schema in _CONTINUED]
+    drop_mail(draft, cell, waiting, "no_instance")
+
+
+_CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS})
+
+
+def cancel_open(draft: Draft, cell: Cell, code: str) -> None:
+    """Settle every intent that the cell still has open."""
+    fresh = [i for i, record in draft.opened.items() if _of(record, cell)]
+    for intent in [*cell.inflight, *fresh]:
+        if draft.is_open(intent):
+            receipts.cancel(draft, intent, code)
+
+
+def _of(record: Any, cell: Cell) -> bool:
+    return bool(record.origin.workflow == cell.id.workflow and record.origin.key == cell.id.key)
+
+
+def _answer_callers(draft: Draft, cell: Cell, status: str, extra: dict[str, Any]) -> None:
+    """Join: each cell that called this one gets its receipt now (X-18)."""
+    callers = dict(cell.callers)
+    for intent in callers:
+        if not draft.is_open(intent):
+            continue
+        payload = canon.encode(
+            {
+                "status": {"$tag": status},
+                "result": extra.get("result"),
+                "code": extra.get("code"),
+                "message": extra.get("message"),
+            }
+        )
+        receipts.settle(draft, receipts.opened_record(draft, intent), "ok", payload)
+
+
+def drop_mail(draft: Draft, cell: Cell, waiting: list[Mail], reason: str) -> None:
+    """Leave evidence of mail that will not be read: the first few one by one, then a count."""
+    for mail in waiting[:DROPS_MAX]:
+        document = draft.world.document(mail) if mail.value is None else mail.value
+        note_drop(draft, "mail", reason, cell.id, canon.digest_of(document), len(document))
+    if len(waiting) > DROPS_MAX:
+        draft.add(
+            Noted(
+                topic="mail.dropped",
+                data={"reason": reason, "count": len(waiting) - DROPS_MAX},
+                workflow=cell.id.workflow,
+                key=cell.id.key,
+            )
+        )

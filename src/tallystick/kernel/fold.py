@@ -1,0 +1,112 @@
+"""Fold: the only place where a world changes (D1).
+
+`fold` applies one record and never refuses: whatever a record says was decided when it was made.
+It runs no module code and reads no schema, so opening a world costs what its records cost.
+An assertion here means that the journal and this code disagree about what may follow what.
+The parts: `fold_mail` (stamps, mailboxes, ring), `fold_cells`, `fold_effects`; the rest is below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tallystick.kernel import fold_cells as cells
+from tallystick.kernel import fold_effects as effects
+from tallystick.kernel.fold_mail import stamped
+from tallystick.kernel.world import Trust, World
+from tallystick.model import records
+from tallystick.model.records import Record
+
+
+def fold(world: World, record: Record) -> None:
+    """Apply one record to the world."""
+    world.seq += 1
+    _FOLDS[type(record)](world, record)
+
+
+def _created(world: World, record: records.WorldCreated) -> None:
+    stamped(world, record.stamp)
+
+
+def _forked(world: World, record: records.WorldForked) -> None:
+    stamped(world, record.stamp)
+    world.id = record.world
+    effects.hold_all(world, "fork", record.pending)
+
+
+def _restored(world: World, record: records.WorldRestored) -> None:
+    stamped(world, record.stamp)
+    effects.hold_all(world, "restore", {"*": "suspend"})
+
+
+def _key_trusted(world: World, record: records.KeyTrusted) -> None:
+    stamped(world, record.stamp)
+    world.keys[record.key] = Trust(
+        record.public_key, tuple(record.executors), tuple(record.effects)
+    )
+
+
+def _key_revoked(world: World, record: records.KeyRevoked) -> None:
+    stamped(world, record.stamp)
+    known = world.keys.get(record.key)
+    if known is not None:
+        world.keys[record.key] = known._replace(revoked=True)
+
+
+def _grant_revoked(world: World, record: records.GrantRevoked) -> None:
+    stamped(world, record.stamp)
+    world.revoked[record.name] = record.reason
+
+
+def _activated(world: World, record: records.BundleActivate) -> None:
+    stamped(world, record.stamp)
+    world.activate(record.to)
+
+
+def _snapshot(world: World, record: records.SnapshotTaken) -> None:
+    stamped(world, record.stamp)
+    for store in world.stores().values():
+        store.mark()
+
+
+def _dropped(world: World, record: records.Dropped) -> None:
+    stamped(world, record.stamp)
+    slot = (record.intent or b"", record.reason)
+    world.drops[slot] = world.drops.get(slot, 0) + 1
+
+
+def _evidence(world: World, record: records.Noted | records.ApplyRefused) -> None:
+    stamped(world, record.stamp)
+
+
+Fold = Callable[[World, Any], None]
+
+_FOLDS: Final[dict[type, Fold]] = {
+    records.EventAdmitted: cells.event_admitted,
+    records.Ticked: cells.ticked,
+    records.WorkflowFaulted: cells.faulted,
+    records.IntentOpened: effects.opened,
+    records.IntentAttached: effects.attached,
+    records.IntentDenied: effects.denied,
+    records.IntentReleased: effects.released,
+    records.EffectAttempted: effects.attempted,
+    records.ReceiptSettled: effects.settled,
+    records.ProgressNoted: effects.progress,
+    records.WorldCreated: _created,
+    records.WorldForked: _forked,
+    records.WorldRestored: _restored,
+    records.CellSuspended: cells.suspended,
+    records.CellResumed: cells.resumed,
+    records.CellSkipped: cells.skipped,
+    records.CellCancelRequested: cells.cancel_requested,
+    records.CellFailed: cells.cell_failed,
+    records.KeyTrusted: _key_trusted,
+    records.KeyRevoked: _key_revoked,
+    records.GrantRevoked: _grant_revoked,
+    records.BundleActivate: _activated,
+    records.SnapshotTaken: _snapshot,
+    records.ApplyRefused: _evidence,
+    records.Dropped: _dropped,
+    records.Noted: _evidence,
+}

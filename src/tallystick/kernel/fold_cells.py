@@ -1,0 +1,232 @@
+"""Folding, part two: events, ticks and what operators do to cells."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
+from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Fence, Mail
+from tallystick.kernel.world import Cause, World
+from tallystick.model import envelopes, records
+from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, TERMINAL, CellId
+from tallystick.values import canon
+
+PRUNE_MAX: Final = 64
+
+# ---- events ---------------------------------------------------------------------------------
+
+
+def event_admitted(world: World, record: records.EventAdmitted) -> None:
+    """An event is in the world: its deliveries go to mailboxes."""
+    if record.stamp is not None:
+        stamped(world, record.stamp)
+        _prune_fence(world)
+        if record.idem_key is not None:
+            _fence(world, record.idem_key)
+    if not record.to:
+        return
+    parent, now_ns, _ = inherit(world)
+    for index, target in enumerate(record.to):
+        ident = CellId(target.workflow, target.key)
+        cell = world.edit_cell(ident) or born(world, ident)
+        if target.caps is not None:
+            cell.caps = target.caps
+        if target.caller is not None:
+            cell.callers[target.caller] = None
+        own = target.upcast is not None
+        mail = Mail(
+            seq=world.seq,
+            index=index,
+            schema=record.schema,
+            arm=target.arm,
+            parent=parent,
+            now_ns=now_ns,
+            hops=record.hops,
+            value=target.value if own else record.value,
+            value_hash=None if own else record.value_hash,
+            init=target.init,
+        )
+        push(world, cell, mail)
+
+
+def _fence(world: World, idem: records.IdemKey) -> None:
+    path = sha256(idem.key).digest()
+    world.fence.put(path, Fence(idem.digest, world.seq, world.logical_ns))
+    window = world.active.catalogue.limits.idempotency_window
+    world.expiry.add(world.logical_ns + window, path)
+
+
+def _prune_fence(world: World) -> None:
+    """Forget keys whose window has passed, a few per input: the cost is paid in small coin."""
+    for due_ns, path in world.expiry.due(world.logical_ns, PRUNE_MAX):
+        world.expiry.remove(due_ns, path)
+        world.fence.remove(path)
+
+
+# ---- ticks ----------------------------------------------------------------------------------
+
+
+def _taken(world: World, cell: Cell) -> Mail:
+    """The cell at the front of the ring is being handled."""
+    assert world.ring[0] == cell.id, "ticks follow the order of the ring"
+    world.ring.popleft()
+    cell.queued = False
+    world.logical_ns += 1
+    mail = cell.mailbox[0]
+    world.cause = Cause(cell.id, mail)
+    return mail
+
+
+def ticked(world: World, record: records.Ticked) -> None:
+    """A delivery was handled: the cell has its next state and status."""
+    cell = must(world, record.workflow, record.key)
+    mail = _taken(world, cell)
+    assert mail.seq == record.input_seq, "a tick handles the front of the mailbox"
+    cell.mailbox.popleft()
+    cell.last_seq = world.seq
+    cell.last_active_ns = world.logical_ns
+    cell.workflow_hash = record.workflow_hash
+    cell.state_version = record.state_version
+    cell.status = record.status
+    if record.after is None:
+        _deleted(world, cell)
+    else:
+        _new_state(world, cell, record)
+        if record.status in TERMINAL:
+            _ended(world, cell)
+    requeue(world, cell)
+
+
+def _new_state(world: World, cell: Cell, record: records.Ticked) -> None:
+    cell.size = record.size
+    cell.state_hash = record.after
+    if record.state is not None:
+        cell.state = record.state
+    elif record.after != record.before:
+        cell.state = None  # over the inline size: read from the blob store when it is needed
+    if record.size <= INLINE_STATE_MAX and record.after is not None:
+        world.resident.append((cell.id, record.after, record.size))
+        world.resident_bytes += record.size
+        if world.resident_bytes > world.settings.resident_bytes_max:
+            _spill(world)
+
+
+def _spill(world: World) -> None:
+    """Move the oldest dirty states out of memory; they stay logically dirty (K-41)."""
+    while world.resident_bytes > world.settings.resident_bytes_max and world.resident:
+        ident, digest, size = world.resident.popleft()
+        world.resident_bytes -= size
+        cell = world.cell(ident)
+        if cell is not None and cell.state is not None and cell.state_hash == digest:
+            world.blobs.put(digest, cell.state)
+            cell.state = None
+
+
+def _deleted(world: World, cell: Cell) -> None:
+    """State null: the cell is gone, or begins again for the mail that still waits (K-35)."""
+    for intent in cell.keyed:
+        world.keyed.remove(intent)
+    cell.keyed = {}
+    cell.inflight = {}
+    cell.callers = {}
+    cell.caps = None
+    cell.state = None
+    cell.state_hash = None
+    cell.size = 0
+    cell.born_seq = world.seq
+    kept = [mail for mail in cell.mailbox if mail.schema not in _CONTINUED]
+    cell.mailbox.clear()
+    cell.mailbox.extend(kept)
+    if cell.id.key and not kept:
+        world.cells_of(cell.id.workflow).remove(cell.path)
+        world.cell_count -= 1
+    elif cell.status in TERMINAL and kept:
+        cell.status = RUNNING
+
+
+_CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS})
+
+
+def _ended(world: World, cell: Cell) -> None:
+    """A cell that ended takes no more mail; a completed entity goes on with what waits."""
+    entity = world.workflow(cell.id.workflow).lifecycle == "entity"
+    if cell.status == FAILED or not entity:
+        cell.mailbox.clear()
+    elif cell.mailbox:
+        cell.status = RUNNING
+
+
+def faulted(world: World, record: records.WorkflowFaulted) -> None:
+    """A delivery ended in a fault: the cell fails, or waits with the entry at the front."""
+    cell = must(world, record.workflow, record.key)
+    _taken(world, cell)
+    cell.last_active_ns = world.logical_ns
+    if record.action == "suspended":
+        cell.status = SUSPENDED  # the faulting entry stays at the front
+        return
+    cell.last_seq = world.seq
+    cell.status = FAILED
+    cell.mailbox.clear()
+
+
+# ---- operators ------------------------------------------------------------------------------
+
+
+def suspended(world: World, record: records.CellSuspended) -> None:
+    """Mail waits from here on."""
+    stamped(world, record.stamp)
+    cell = must(world, record.workflow, record.key)
+    unqueue(world, cell)
+    cell.status = SUSPENDED
+
+
+def resumed(world: World, record: records.CellResumed) -> None:
+    """The cell goes on with its mail."""
+    stamped(world, record.stamp)
+    cell = must(world, record.workflow, record.key)
+    cell.status = RUNNING
+    requeue(world, cell)
+
+
+def skipped(world: World, record: records.CellSkipped) -> None:
+    """The front entry is gone."""
+    stamped(world, record.stamp)
+    cell = must(world, record.workflow, record.key)
+    cell.mailbox.popleft()
+    if not cell.mailbox:
+        unqueue(world, cell)
+
+
+def cancel_requested(world: World, record: records.CellCancelRequested) -> None:
+    """The cell is asked to cancel by an ordinary delivery."""
+    stamped(world, record.stamp)
+    cell = must(world, record.workflow, record.key)
+    value = canon.encode(
+        {
+            "reason": record.reason,
+            "principal": record.principal,
+            "deadline_ns": record.deadline_ns,
+        }
+    )
+    mail = Mail(
+        seq=world.seq,
+        index=0,
+        schema=envelopes.CANCEL,
+        arm=world.workflow(record.workflow).arms[envelopes.CANCEL],
+        parent=record.stamp.entropy,
+        now_ns=record.stamp.now_ns,
+        hops=0,
+        value=value,
+    )
+    push(world, cell, mail)
+
+
+def cell_failed(world: World, record: records.CellFailed) -> None:
+    """The cell ended from outside its own code."""
+    stamped(world, record.stamp)
+    cell = must(world, record.workflow, record.key)
+    unqueue(world, cell)
+    cell.status = FAILED
+    cell.last_seq = world.seq
+    cell.mailbox.clear()

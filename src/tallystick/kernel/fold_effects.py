@@ -1,0 +1,148 @@
+"""Folding, part three: intents, receipts and progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.kernel import continuation
+from tallystick.kernel.fold_mail import inherit, push, stamped
+from tallystick.kernel.parts import TIMER, Continuation, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.world import RECENT_MAX, World
+from tallystick.model import records
+from tallystick.model.cells import CellId
+from tallystick.values import canon
+
+# ---- intents and receipts -------------------------------------------------------------------
+
+
+def opened(world: World, record: records.IntentOpened) -> None:
+    """An intent is open: its cell waits for it, the calendar knows when it is due."""
+    intent = Intent(record, world.seq, world.manifest)
+    if record.effect == TIMER:
+        assert record.params is not None, "a timer's parameters are small"
+        intent.due_ns = canon.decode(record.params)["deliver_at_ns"]
+    world.intents.put(record.intent, intent)
+    if intent.due_ns is not None:
+        world.timers.add(intent.due_ns, record.intent)
+    cell = world.edit_cell(CellId(record.origin.workflow, record.origin.key))
+    if cell is not None:
+        cell.inflight[record.intent] = None
+        if record.idempotency_key is not None:
+            cell.keyed[record.intent] = None
+            world.keyed.put(record.intent, Keyed(record, world.seq, world.manifest))
+
+
+def attached(world: World, record: records.IntentAttached) -> None:
+    """One more continuation is owed; for a settled key it is paid at once (D8)."""
+    waiter = Waiter(record.origin, record.issuer_ref)
+    intent = world.intents.edit(record.intent)
+    if intent is not None:
+        intent.waiters.append(waiter)
+        return
+    known = world.keyed.get(record.intent)
+    assert known is not None and known.settled is not None, "a key is open or settled"
+    came = Continuation(known.opened, known.manifest, waiter, known.settled)
+    _deliver(world, [came], seq=world.seq)
+
+
+def denied(world: World, record: records.IntentDenied) -> None:
+    """The receipt of a denial follows in the same frame."""
+    world.denied.append(record)
+
+
+def settled(world: World, record: records.ReceiptSettled) -> None:
+    """An intent has its one terminal outcome."""
+    stamped(world, record.stamp)
+    if record.status == "denied" and world.denied:
+        refused = world.denied.popleft()
+        waiter = Waiter(refused.origin, refused.issuer_ref)
+        came = [Continuation(refused, world.manifest, waiter, record)]
+    else:
+        came = _close(world, record)
+    if record.outcome in ("delivered", "rejected_delivered"):
+        _deliver(world, came, seq=world.seq)
+
+
+def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
+    """Take an intent out of the open ones; its waiters are owed a continuation."""
+    intent = world.intents.get(record.intent)
+    assert intent is not None, "only an open intent settles"
+    world.intents.remove(record.intent)
+    if intent.due_ns is not None:
+        world.timers.remove(intent.due_ns, record.intent)
+    world.recent[record.intent] = record.status
+    if len(world.recent) > RECENT_MAX:
+        world.recent.popitem(last=False)
+    origin = intent.record.origin
+    cell = world.edit_cell(CellId(origin.workflow, origin.key))
+    if cell is not None:
+        cell.inflight.pop(record.intent, None)
+    known = world.keyed.edit(record.intent) if intent.record.idempotency_key is not None else None
+    if known is not None:
+        known.settled = record
+        known.settled_seq = world.seq
+    return [Continuation(intent.record, intent.manifest, w, record) for w in intent.waiters]
+
+
+def _deliver(world: World, came: list[Continuation], seq: int) -> None:
+    """Put continuations into the mailbox of the cell that asked; no table is consulted (K-13)."""
+    parent, now_ns, hops = inherit(world)
+    for index, each in enumerate(came):
+        origin = each.waiter.origin
+        cell = world.edit_cell(CellId(origin.workflow, origin.key))
+        assert cell is not None, "the outcome says delivered only while the cell lives"
+        schema = continuation.schema_of(each.came)
+        arm = world.workflow(origin.workflow).arms.get(schema)
+        mail = Mail(
+            seq=seq,
+            index=index,
+            schema=schema,
+            arm=arm,
+            parent=parent,
+            now_ns=now_ns,
+            hops=hops,
+            continuation=each,
+        )
+        push(world, cell, mail)
+
+
+def progress(world: World, record: records.ProgressNoted) -> None:
+    """A progress frame goes to the cell; the intent stays open."""
+    stamped(world, record.stamp)
+    intent = world.intents.edit(record.intent)
+    assert intent is not None, "progress is noted only for an open intent"
+    intent.progress = record.seq
+    came = [Continuation(intent.record, intent.manifest, w, record) for w in intent.waiters]
+    _deliver(world, came, seq=world.seq)
+
+
+def attempted(world: World, record: records.EffectAttempted) -> None:
+    """Receipts of older attempts no longer settle."""
+    stamped(world, record.stamp)
+    intent = world.intents.edit(record.intent)
+    assert intent is not None, "only an open intent is attempted again"
+    intent.attempt = record.attempt
+    intent.progress = 0
+
+
+def released(world: World, record: records.IntentReleased) -> None:
+    """A held intent may be published."""
+    stamped(world, record.stamp)
+    intent = world.intents.edit(record.intent)
+    assert intent is not None, "only an open intent is released"
+    intent.hold = None
+    if intent.record.effect == TIMER and intent.due_ns is not None:
+        world.timers.add(intent.due_ns, record.intent)
+
+
+def hold_all(world: World, kind: str, modes: dict[str, Any]) -> None:
+    """Hold every open intent whose effect the pending policy does not re-issue."""
+    for path, _ in list(world.intents.entries()):
+        intent = world.intents.edit(path)
+        assert intent is not None, "an entry that is listed is there"
+        mode = modes.get(intent.record.effect, modes["*"])
+        if mode != "suspend":
+            continue
+        intent.hold = {"kind": kind, "since_seq": world.seq, "detail": None}
+        if intent.record.effect == TIMER and intent.due_ns is not None:
+            world.timers.remove(intent.due_ns, path)

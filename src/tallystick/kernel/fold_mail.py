@@ -1,0 +1,64 @@
+"""Folding, part one: stamps, mailboxes and the ready ring.
+
+A frame begins with a tick or with a stamped record; what it causes inherits time and chance from
+that (D4).
+"""
+
+from __future__ import annotations
+
+from tallystick.kernel.parts import Cell, Mail
+from tallystick.kernel.world import World
+from tallystick.model.cells import COMPLETED, RUNNING, CellId
+from tallystick.model.records import Stamp
+
+
+def stamped(world: World, stamp: Stamp | None) -> None:
+    """An external input begins here: its stamp is the cause of what follows in the frame."""
+    if stamp is not None:
+        world.logical_ns = stamp.logical_ns
+        world.now_ns = stamp.now_ns
+        world.stamp = stamp
+        world.cause = None
+
+
+def inherit(world: World) -> tuple[bytes, int, int]:
+    """Parent entropy, time and hops for mail that the current frame causes (D4)."""
+    cause = world.cause
+    if cause is not None:
+        return cause.entropy(), cause.mail.now_ns, cause.mail.hops + 1
+    assert world.stamp is not None, "a frame begins with a tick or with a stamped record"
+    return world.stamp.entropy, world.stamp.now_ns, 0
+
+
+def push(world: World, cell: Cell, mail: Mail) -> None:
+    cell.mailbox.append(mail)
+    if cell.status == COMPLETED:
+        cell.status = RUNNING  # an entity reopens; a completed process is sent nothing
+    if not cell.queued and cell.status == RUNNING:
+        cell.queued = True
+        world.ring.append(cell.id)
+
+
+def requeue(world: World, cell: Cell) -> None:
+    if cell.mailbox and cell.status == RUNNING and not cell.queued:
+        cell.queued = True
+        world.ring.append(cell.id)
+
+
+def unqueue(world: World, cell: Cell) -> None:
+    if cell.queued:
+        cell.queued = False
+        world.ring.remove(cell.id)
+
+
+def born(world: World, ident: CellId) -> Cell:
+    cell = Cell(ident, world.seq)
+    world.cells_of(ident.workflow).put(cell.path, cell)
+    world.cell_count += 1
+    return cell
+
+
+def must(world: World, workflow: str, key: bytes) -> Cell:
+    cell = world.edit_cell(CellId(workflow, key))
+    assert cell is not None, "the record names a cell that exists"
+    return cell

@@ -1,0 +1,309 @@
+"""The index: a merkle radix trie whose shape depends on content alone (K-39).
+
+Theory of operation.
+A trie maps paths of one fixed length to values.
+A leaf holds a path and a value; a branch holds the nibbles that all its paths share (`skip`) and
+up to sixteen children.
+No branch has fewer than two children, so any order of writes and deletes that ends in the same
+entries ends in the same nodes and the same root.
+Nodes are immutable blobs named by their digest: a change writes new nodes along its path and
+shares the rest, which makes snapshots cost what is dirty and forks cost nothing.
+
+Paths are hex text while the trie is worked on: slicing text compares nibbles at C speed.
+"""
+
+# tidy: reading, merging and walking one structure; apart they would not be understood.
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Final, NamedTuple, Protocol
+
+from tallystick.errors import JournalCorrupt
+from tallystick.values import canon
+
+EMPTY: Final = bytes(32)
+
+
+class Blobs(Protocol):
+    """The content-addressed store as the kernel sees it (K-38): bytes by digest."""
+
+    def get(self, digest: bytes) -> bytes | None:
+        """The bytes behind a digest, or None."""
+        ...
+
+    def put(self, digest: bytes, data: bytes) -> None:
+        """Stage bytes under their digest; durable with the next commit."""
+        ...
+
+
+class Leaf(NamedTuple):
+    """One entry: its whole path and its value."""
+
+    path: str
+    value: bytes
+
+
+class Branch(NamedTuple):
+    """Sixteen ways on; a child is a digest that is not loaded, or a node, or None."""
+
+    skip: str
+    kids: tuple[Child, ...]
+
+
+Node = Leaf | Branch
+Child = bytes | Leaf | Branch | None
+
+_LEAF: Final = canon.PREFIX + canon.head(5, 3) + canon.put_key("path")
+_LEAF_TYPE: Final = canon.put_key("$type") + canon.put_text("leaf@1")
+_LEAF_VALUE: Final = canon.put_key("value")
+_BRANCH: Final = canon.PREFIX + canon.head(5, 4) + canon.put_key("bits")
+_KIDS: Final = canon.put_key("kids")
+_SKIP: Final = canon.put_key("skip")
+_BRANCH_TYPE: Final = canon.put_key("$type") + canon.put_text("branch@1")
+
+
+def _leaf_bytes(leaf: Leaf) -> bytes:
+    path = canon.put_bytes(bytes.fromhex(leaf.path))
+    return b"".join((_LEAF, path, _LEAF_TYPE, _LEAF_VALUE, canon.put_bytes(leaf.value)))
+
+
+def _branch_bytes(skip: str, kids: list[bytes | None]) -> bytes:
+    bits = 0
+    for i, kid in enumerate(kids):
+        if kid is not None:
+            bits |= 1 << i
+    joined = b"".join([kid for kid in kids if kid is not None])
+    return b"".join(
+        (
+            _BRANCH,
+            canon.put_int(bits),
+            _KIDS,
+            canon.put_bytes(joined),
+            _SKIP,
+            canon.put_text(skip),
+            _BRANCH_TYPE,
+        )
+    )
+
+
+def parse_node(data: bytes) -> Node:
+    """The node behind its bytes; refuses anything else."""
+    raw = canon.decode(data)
+    match raw:
+        case {"$type": "leaf@1", "path": bytes() as path, "value": bytes() as value}:
+            return Leaf(path.hex(), value)
+        case {
+            "$type": "branch@1",
+            "bits": int() as bits,
+            "kids": bytes() as joined,
+            "skip": str() as skip,
+        }:
+            found = iter(range(0, len(joined), 32))
+            kids: list[bytes | None] = []
+            for i in range(16):
+                at = next(found) if bits >> i & 1 else -1
+                kids.append(joined[at : at + 32] if at >= 0 else None)
+            return Branch(skip, tuple(kids))
+    raise JournalCorrupt("an index node has another form than it must", code="journal.corrupt")
+
+
+class Nodes:
+    """Reads nodes from the blob store through a bounded cache of branches.
+
+    Branches near the root are read for every miss of the cell cache; leaves are read once.
+    """
+
+    __slots__ = ("_blobs", "_cache", "_most")
+
+    def __init__(self, blobs: Blobs, most: int = 8192) -> None:
+        self._blobs = blobs
+        self._cache: OrderedDict[bytes, Branch] = OrderedDict()
+        self._most = most
+
+    def load(self, digest: bytes) -> Node:
+        """The node of a digest; a missing or damaged one stops the world."""
+        known = self._cache.get(digest)
+        if known is not None:
+            return known
+        data = self._blobs.get(digest)
+        if data is None or sha256(data).digest() != digest:
+            raise JournalCorrupt(
+                f"index node {digest.hex()} is missing or damaged",
+                code="journal.corrupt",
+                where={"blob": canon.text_of(digest)},
+            )
+        node = parse_node(data)
+        if isinstance(node, Branch):
+            self._cache[digest] = node
+            if len(self._cache) > self._most:
+                self._cache.popitem(last=False)
+        return node
+
+
+def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
+    """The value at a path, or None: one node per level."""
+    if root == EMPTY:
+        return None
+    text = path.hex()
+    at = 0
+    node = nodes.load(root)
+    while isinstance(node, Branch):
+        skip = node.skip
+        stop = at + len(skip)
+        if text[at:stop] != skip:
+            return None
+        kid = node.kids[int(text[stop], 16)]
+        if kid is None:
+            return None
+        assert isinstance(kid, bytes), "a stored branch names its children by digest"
+        node = nodes.load(kid)
+        at = stop + 1
+    return node.value if node.path == text else None
+
+
+def scan(nodes: Nodes, root: bytes, after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """All entries with a path greater than `after`, in order of path."""
+    if root != EMPTY:
+        yield from _scan(nodes, root, "", after.hex())
+
+
+def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[bytes, bytes]]:
+    node = nodes.load(digest)
+    if isinstance(node, Leaf):
+        if node.path > after:
+            yield bytes.fromhex(node.path), node.value
+        return
+    done += node.skip
+    for i, kid in enumerate(node.kids):
+        if kid is None:
+            continue
+        reached = done + "0123456789abcdef"[i]
+        if reached >= after[: len(reached)]:
+            assert isinstance(kid, bytes), "a stored branch names its children by digest"
+            yield from _scan(nodes, kid, reached, after)
+
+
+class Written(NamedTuple):
+    """The outcome of a change: the new root and the nodes that are new."""
+
+    root: bytes
+    nodes: dict[bytes, bytes]
+
+
+def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> Written:
+    """Apply writes (bytes) and deletes (None); costs what is changed, not what is there."""
+    items = [(path.hex(), value) for path, value in sorted(changes.items())]
+    made: dict[bytes, bytes] = {}
+    top = _merge(nodes, None if root == EMPTY else root, items, 0)
+    if top is None:
+        return Written(EMPTY, made)
+    return Written(_store(top, made), made)
+
+
+Items = list[tuple[str, bytes | None]]
+
+
+def _store(node: Child, made: dict[bytes, bytes]) -> bytes:
+    if isinstance(node, bytes):
+        return node
+    assert node is not None, "an empty child has no digest"
+    if isinstance(node, Leaf):
+        data = _leaf_bytes(node)
+    else:
+        kids = [None if kid is None else _store(kid, made) for kid in node.kids]
+        data = _branch_bytes(node.skip, kids)
+    digest = sha256(data).digest()
+    made[digest] = data
+    return digest
+
+
+def _merge(nodes: Nodes, child: Child, items: Items, at: int) -> Child:
+    """The child after the changes, all of which share the nibbles before `at`."""
+    if not items:
+        return child
+    node = nodes.load(child) if isinstance(child, bytes) else child
+    if node is None:
+        return _build([item for item in items if item[1] is not None], at)
+    if isinstance(node, Leaf):
+        return _merge_leaf(child, node, items, at)
+    shared = _shared(node.skip, items, at)
+    if shared < len(node.skip):
+        # Some entry leaves the common nibbles early: the branch moves one level down.
+        kids: list[Child] = [None] * 16
+        kids[int(node.skip[shared], 16)] = Branch(node.skip[shared + 1 :], node.kids)
+        node = Branch(node.skip[:shared], tuple(kids))
+        return _merge_kids(nodes, node, items, at)
+    merged = _merge_kids(nodes, node, items, at)
+    # Deletes of absent paths change nothing: keep the digest, write no node.
+    return child if merged == node else merged
+
+
+def _merge_leaf(child: Child, leaf: Leaf, items: Items, at: int) -> Child:
+    kept: Items = [item for item in items if item[1] is not None]
+    if all(item[0] != leaf.path for item in items):
+        if not kept:
+            return child
+        kept.append((leaf.path, leaf.value))
+        kept.sort()
+    elif kept == [(leaf.path, leaf.value)]:
+        return child
+    return _build(kept, at)
+
+
+def _shared(skip: str, items: Items, at: int) -> int:
+    """How much of a branch's skip every write shares; deletes cannot split a branch."""
+    shared = len(skip)
+    for path, value in items:
+        if value is None:
+            continue
+        while path[at : at + shared] != skip[:shared]:
+            shared -= 1
+    return shared
+
+
+def _merge_kids(nodes: Nodes, node: Branch, items: Items, at: int) -> Child:
+    stop = at + len(node.skip)
+    groups: dict[int, Items] = {}
+    for item in items:
+        if item[0][at:stop] == node.skip:
+            groups.setdefault(int(item[0][stop], 16), []).append(item)
+    kids = list(node.kids)
+    for i, group in groups.items():
+        kids[i] = _merge(nodes, kids[i], group, stop + 1)
+    return _collapsed(nodes, node.skip, kids)
+
+
+def _collapsed(nodes: Nodes, skip: str, kids: list[Child]) -> Child:
+    alive = [i for i, kid in enumerate(kids) if kid is not None]
+    if not alive:
+        return None
+    if len(alive) > 1:
+        return Branch(skip, tuple(kids))
+    only = kids[alive[0]]
+    node = nodes.load(only) if isinstance(only, bytes) else only
+    if isinstance(node, Branch):
+        return Branch(skip + "0123456789abcdef"[alive[0]] + node.skip, node.kids)
+    return only
+
+
+def _build(items: Items, at: int) -> Child:
+    """A fresh subtree of writes, sorted by path."""
+    if not items:
+        return None
+    if len(items) == 1:
+        path, value = items[0]
+        assert value is not None, "only writes are built"
+        return Leaf(path, value)
+    first, last = items[0][0], items[-1][0]
+    stop = at
+    while first[stop] == last[stop]:
+        stop += 1
+    groups: dict[int, Items] = {}
+    for item in items:
+        groups.setdefault(int(item[0][stop], 16), []).append(item)
+    kids: list[Child] = [None] * 16
+    for i, group in groups.items():
+        kids[i] = _build(group, stop + 1)
+    return Branch(first[at:stop], tuple(kids))

@@ -1,0 +1,159 @@
+"""Ingress: the door for events from outside (K-09, K-12, X-01).
+
+Everything is refused before anything is written, with a code and the path of the fault.
+A refusal leaves the world, and so its root, as it was.
+"""
+
+from __future__ import annotations
+
+from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
+from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.inputs import Submit
+from tallystick.kernel.route import BadKey, Event, Routed, route
+from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
+from tallystick.model.effects import event_hash
+from tallystick.model.records import Dropped, EventAdmitted, IdemKey, Source
+from tallystick.values import canon, names
+from tallystick.values.schema import Admitted
+
+IDEM_KEY_MAX = 128
+TAGS_MAX = 64
+
+
+def submit_event(world: World, given: Submit) -> Frame:
+    """Admit one event from outside, or refuse it."""
+    if world.read_only:
+        raise Unavailable("the world is read-only", code="ingress.read_only")
+    _check_door(world, given)
+    admitted = admit_value(world, given)
+    digest = event_hash(given.schema, admitted.bytes, given.key)
+    seen = _seen(world, given, digest)
+    if seen is not None:
+        return seen
+    draft = Draft(world)
+    source = Source(given.origin, principal=given.principal)
+    event = Event(given.schema, admitted, source, given.tags, given.key)
+    routed = _route(draft, event)
+    stamp = draft.stamp(given.sample)
+    idem = None if given.idem_key is None else IdemKey(given.idem_key, digest)
+    value, value_hash = draft.store(admitted.bytes)
+    seq = draft.add(
+        EventAdmitted(
+            schema=given.schema,
+            value=value,
+            value_hash=value_hash,
+            event_hash=digest,
+            key=given.key,
+            origin=source,
+            tags=list(given.tags) or None,
+            idem_key=idem,
+            hops=0,
+            stamp=stamp,
+            to=routed.targets,
+        )
+    )
+    note_lost(draft, event, digest, routed)
+    kind = "accepted" if routed.targets else "unrouted"
+    return draft.frame(Answer(kind, seq, digest))
+
+
+def _check_door(world: World, given: Submit) -> None:
+    if names.is_reserved(given.schema) and given.schema not in _system_inputs(given):
+        raise Rejected(
+            f"{given.schema} is made by the kernel and cannot be sent",
+            code="ingress.reserved_schema",
+            hint="send a domain event; receipts come from executors with a seal",
+        )
+    if given.schema not in world.active.catalogue.schemas:
+        raise UnknownName(
+            f"no schema {given.schema} in the active manifest",
+            code="ingress.unknown_schema",
+            hint="list the schemas of the bundle, or check the version after the @",
+        )
+    if given.idem_key is not None and not 1 <= len(given.idem_key) <= IDEM_KEY_MAX:
+        raise Rejected(f"an Idempotency-Key has 1 to {IDEM_KEY_MAX} bytes", code="ingress.bad_key")
+    tags = given.tags
+    if len(tags) > TAGS_MAX or any(type(t) is not str or len(t) > 200 for t in tags):
+        raise Rejected(f"at most {TAGS_MAX} tags of 200 characters", code="ingress.bad_tags")
+
+
+def _system_inputs(_given: Submit) -> frozenset[str]:
+    """The `sys/` schemas that the node's own rooms may send; none until those rooms exist."""
+    return frozenset()
+
+
+def admit_value(world: World, given: Submit) -> Admitted:
+    """The value as canonical bytes under its schema."""
+    schema = world.active.catalogue.schemas[given.schema]
+    most = world.active.catalogue.limits.event_bytes_max
+    if given.lens == "canonical":
+        if type(given.value) is not bytes:
+            raise SchemaMismatch("document bytes expected", schema=given.schema)
+        if len(given.value) > most:
+            raise _too_large(given, len(given.value), most)
+        return schema.read(given.value)
+    admitted = schema.admit(given.value, given.lens)
+    if len(admitted.bytes) > most:
+        raise _too_large(given, len(admitted.bytes), most)
+    return admitted
+
+
+def _too_large(given: Submit, size: int, most: int) -> TooLarge:
+    return TooLarge(
+        f"{given.schema} has {size} bytes; an event has at most {most}",
+        where={"schema": given.schema, "max": most, "got": size},
+    )
+
+
+def _seen(world: World, given: Submit, digest: bytes) -> Frame | None:
+    """The first answer, when this Idempotency-Key was seen within its window (I9)."""
+    if given.idem_key is None:
+        return None
+    path = canon.digest_of(given.idem_key)
+    known = world.fence.get(path)
+    if known is None:
+        return None
+    logical_ns = max(world.logical_ns + 1, given.sample.now_ns)
+    window = world.active.catalogue.limits.idempotency_window
+    if known.at_ns + window <= logical_ns:
+        return None
+    if known.digest != digest:
+        raise Conflict(
+            f"this Idempotency-Key was used at seq {known.seq} with another event",
+            where={"seq": known.seq},
+        )
+    return Draft(world).frame(Answer("seen", known.seq, digest))
+
+
+def _route(draft: Draft, event: Event) -> Routed:
+    try:
+        return route(draft, event, bounded=True)
+    except BadKey as why:
+        if why.code == "ingress.key_mismatch":
+            raise Rejected(why.message, code=why.code, where={"path": why.path}) from why
+        finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}
+        raise SchemaMismatch(why.message, schema=event.schema, errors=[finding]) from why
+
+
+def note_lost(draft: Draft, event: Event, digest: bytes, routed: Routed) -> None:
+    """Leave evidence for deliveries that did not happen."""
+    for lost in routed.lost:
+        note_drop(draft, "event", lost.reason, lost.ident, digest, len(event.admitted.bytes))
+
+
+def note_drop(
+    draft: Draft, what: str, reason: str, ident: CellId, digest: bytes, size: int
+) -> None:
+    """One record of something that reached a cell in vain."""
+    draft.add(
+        Dropped(
+            what=what,
+            reason=reason,
+            workflow=ident.workflow,
+            key=ident.key,
+            digest=digest,
+            size=size,
+            source="kernel",
+        )
+    )

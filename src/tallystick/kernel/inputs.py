@@ -1,0 +1,137 @@
+"""Inputs: the closed union of what may come to a world from outside (03 section 1).
+
+Each carries a sample of time and chance that the node read; the kernel reads none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Sample(NamedTuple):
+    """What the node read for one input: wall time and 64 bytes of entropy."""
+
+    now_ns: int
+    entropy: bytes
+
+
+class Submit(NamedTuple):
+    """A domain event; `lens` says how `value` is spelled, `canonical` means document bytes."""
+
+    sample: Sample
+    schema: str
+    value: Any
+    lens: str = "sugar"
+    key: bytes | None = None
+    tags: tuple[str, ...] = ()
+    idem_key: bytes | None = None
+    origin: str = "external"
+    principal: str | None = None
+
+
+class Receipt(NamedTuple):
+    """A terminal outcome as an executor sealed it."""
+
+    world: str
+    intent: bytes
+    effect: str
+    status: str
+    payload: bytes
+    executor: str
+    attempt: int
+    started_ns: int
+    ended_ns: int
+    usage: Mapping[str, int] | None
+    seal: Mapping[str, Any]
+
+
+class Settle(NamedTuple):
+    """A sealed receipt; `seal_ok` is the verdict of a check made before, None means not yet."""
+
+    sample: Sample
+    receipt: Receipt
+    seal_ok: bool | None = None
+
+
+class Progress(NamedTuple):
+    """A progress frame of an open intent; it settles nothing."""
+
+    sample: Sample
+    world: str
+    intent: bytes
+    attempt: int
+    seq: int
+    kind: str
+    payload: bytes
+    seal: Mapping[str, Any] | None = None
+
+
+class Clock(NamedTuple):
+    """Time has passed: settle the timers and timeouts that are due."""
+
+    sample: Sample
+
+
+class Operate(NamedTuple):
+    """An operator's verb: suspend resume skip cancel on a cell; release attempt on an intent."""
+
+    sample: Sample
+    verb: str
+    principal: str
+    reason: str
+    workflow: str = ""
+    key: bytes = b""
+    intent: bytes = b""
+    force: bool = False
+    deadline_ns: int | None = None
+
+
+class TrustKey(NamedTuple):
+    """Trust a public key for executors and effects."""
+
+    sample: Sample
+    public_key: bytes
+    executors: tuple[str, ...]
+    effects: tuple[str, ...]
+    principal: str
+
+
+class RevokeKey(NamedTuple):
+    """Stop trusting a key for receipts that come from now on."""
+
+    sample: Sample
+    key: str
+    principal: str
+    reason: str
+
+
+class RevokeGrant(NamedTuple):
+    """Revoke a grant and all that derive from it."""
+
+    sample: Sample
+    name: str
+    principal: str
+    reason: str
+
+
+class Activate(NamedTuple):
+    """Make another bundle active; `plan` names each open cell at the seq it was proved at."""
+
+    sample: Sample
+    bundle: bytes
+    manifest: bytes
+    expect_manifest: bytes
+    blobs: Mapping[bytes, bytes]
+    principal: str
+    plan: Mapping[tuple[str, bytes], int] | None = None
+
+
+class TakeSnapshot(NamedTuple):
+    """Materialise what is dirty and pin the roots."""
+
+    sample: Sample
+
+
+Govern = TrustKey | RevokeKey | RevokeGrant | Activate
+Input = Submit | Settle | Progress | Clock | Operate | Govern | TakeSnapshot

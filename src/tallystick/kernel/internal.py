@@ -1,0 +1,172 @@
+"""Internal effects: spawn, call, read, cancel (X-17, X-18, X-27).
+
+They run inside the frame of the tick that asks, without an executor, and leave intents and
+receipts like any other effect: seen in traces, replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tallystick.authority.denial import Denial
+from tallystick.errors import NotCanonical, SchemaMismatch
+from tallystick.kernel import receipts
+from tallystick.kernel.admit import Asking, Opened
+from tallystick.kernel.draft import Draft
+from tallystick.kernel.emit import send_to
+from tallystick.kernel.grants import pass_on
+from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN
+from tallystick.model.cells import CellId
+from tallystick.model.catalogue import Workflow
+from tallystick.model.records import Target
+from tallystick.values import canon
+
+
+def perform(draft: Draft, asking: Asking, opened: Opened) -> None:
+    """Perform an internal effect; others are left to executors and the clock."""
+    action = _ACTIONS.get(opened.effect.name)
+    if action is not None:
+        action(draft, asking, opened)
+
+
+def _answer(draft: Draft, opened: Opened, payload: dict[str, Any]) -> None:
+    record = draft.opened[opened.intent]
+    data = opened.effect.receipt.admit(payload, "native").bytes
+    receipts.settle(draft, record, "ok", data)
+
+
+def _fail(draft: Draft, opened: Opened, kind: str, code: str, message: str) -> None:
+    record = draft.opened[opened.intent]
+    receipts.settle(draft, record, "error", receipts.error_payload(kind, code, message))
+
+
+# ---- spawn and call -------------------------------------------------------------------------
+
+
+def _spawn(draft: Draft, asking: Asking, opened: Opened) -> None:
+    started = _start(draft, asking, opened, caller=None)
+    if started is not None:
+        ident, created = started
+        _answer(
+            draft,
+            opened,
+            {"workflow": ident.workflow, "key": ident.key or None, "created": created},
+        )
+
+
+def _call(draft: Draft, asking: Asking, opened: Opened) -> None:
+    # The receipt comes when the child ends (`ending`): that is the join.
+    _start(draft, asking, opened, caller=opened.intent)
+
+
+def _start(
+    draft: Draft, asking: Asking, opened: Opened, caller: bytes | None
+) -> tuple[CellId, bool] | None:
+    """Send the payload to the child cell; on trouble settle the intent and give None."""
+    wanted = opened.params.value
+    workflow = draft.world.active.catalogue.workflows.get(wanted["workflow"])
+    if workflow is None:
+        _fail(draft, opened, "not_found", "spawn.unknown_workflow", wanted["workflow"])
+        return None
+    payload = wanted["payload"]
+    fault = _payload_fault(draft, workflow, wanted)
+    if fault is not None:
+        _fail(draft, opened, "schema", "spawn.bad_payload", fault)
+        return None
+    ident = CellId(workflow.name, wanted["key"] or b"")
+    created = not draft.exists(ident)
+    if not created and not draft.takes_mail(ident, workflow.lifecycle):
+        _fail(draft, opened, "conflict", "spawn.terminal", "the cell has ended already")
+        return None
+    caps = None
+    if wanted["caps"] is not None:
+        given = pass_on(draft.world, asking.cell, asking.workflow, wanted["caps"], opened.intent)
+        assert not isinstance(given, Denial), "admission has judged the capabilities already"
+        caps = given
+    target = Target(
+        workflow=workflow.name,
+        key=ident.key,
+        create=created,
+        arm=None if payload["schema"] == workflow.event_name else workflow.arms[payload["schema"]],
+        caps=caps,
+        caller=caller,
+    )
+    event = (payload["schema"], payload["value"])
+    send_to(draft, asking.workflow, asking.cell, event, target)
+    return ident, created
+
+
+def _payload_fault(draft: Draft, workflow: Workflow, wanted: dict[str, Any]) -> str | None:
+    """Why a child cannot take this payload under this key, or None."""
+    name = wanted["payload"]["schema"]
+    if name != workflow.event_name and name not in workflow.arms:
+        return f"{workflow.name} takes no {name}"
+    if name.startswith("sys/"):
+        return f"{name} is made by the kernel alone"
+    try:
+        draft.world.active.catalogue.schemas[name].read(wanted["payload"]["value"])
+        if workflow.key is not None:
+            workflow.key.read(wanted["key"] or b"")
+    except (NotCanonical, SchemaMismatch) as why:
+        return why.message
+    if workflow.key is None and wanted["key"] is not None:
+        return f"{workflow.name} has no key"
+    return None
+
+
+# ---- read and cancel ------------------------------------------------------------------------
+
+
+def _read(draft: Draft, asking: Asking, opened: Opened) -> None:
+    wanted = opened.params.value
+    cell = draft.world.cell(CellId(wanted["workflow"], wanted["key"] or b""))
+    state = None if cell is None else draft.world.state_of(cell)
+    most = asking.workflow.limits.receipt_bytes_max
+    if state is not None and len(state) > most:
+        _fail(draft, opened, "limit", "read.too_large", f"{len(state)} bytes, over {most}")
+        return
+    # `as of this frame`: the state before the tick that asks, also when a cell reads itself.
+    _answer(
+        draft,
+        opened,
+        {
+            "found": cell is not None,
+            "state": state,
+            "hash": None if state is None else canon.hash_of(state),
+            "as_of": draft.world.seq,
+        },
+    )
+
+
+def _cancel(draft: Draft, asking: Asking, opened: Opened) -> None:
+    wanted = opened.params.value
+    found = [i for i in _own(draft, asking) if _meant(draft, i, wanted) and i != opened.intent]
+    for intent in found:
+        receipts.cancel(draft, intent, "effect.cancelled")
+    _answer(
+        draft,
+        opened,
+        {
+            "cancelled": [canon.text_of(intent) for intent in found],
+            "status": {"$tag": "cancelled"} if found else None,
+        },
+    )
+
+
+def _own(draft: Draft, asking: Asking) -> list[bytes]:
+    """The open intents of the asking cell, those of this very tick included."""
+    return [i for i in [*asking.cell.inflight, *draft.opened] if draft.is_open(i)]
+
+
+def _meant(draft: Draft, intent: bytes, wanted: dict[str, Any]) -> bool:
+    if wanted["intent"] is not None:
+        return canon.text_of(intent) == wanted["intent"]
+    if wanted["issuer_ref"] is None:
+        return False
+    return receipts.opened_record(draft, intent).issuer_ref == wanted["issuer_ref"]
+
+
+Action = Callable[[Draft, Asking, Opened], None]
+
+_ACTIONS: Final[dict[str, Action]] = {SPAWN: _spawn, CALL: _call, READ: _read, CANCEL: _cancel}

@@ -1,0 +1,180 @@
+"""Leaf forms: how the parts of a world stand in the index, so that a snapshot holds them all.
+
+A leaf is small; what may be large (state, bonds, mail) stands beside it in the blob store and is
+named by digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from tallystick.errors import JournalCorrupt
+from tallystick.kernel.index import Blobs
+from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter
+from tallystick.model.cells import CellId
+from tallystick.model.records import IntentOpened, Origin, ReceiptSettled, load_record, put_record
+from tallystick.values import canon
+
+Beside = dict[bytes, bytes]
+Document = Callable[[Mail], bytes]
+
+
+def read_blob(blobs: Blobs, digest: bytes) -> bytes:
+    """The bytes behind a digest; a missing or damaged blob stops the world."""
+    data = blobs.get(digest)
+    if data is None or sha256(data).digest() != digest:
+        raise JournalCorrupt(
+            f"blob {digest.hex()} is missing or damaged",
+            where={"blob": canon.text_of(digest)},
+        )
+    return data
+
+
+def _set_beside(value: Any, beside: Beside) -> bytes:
+    data = canon.encode(value)
+    digest = sha256(data).digest()
+    beside[digest] = data
+    return digest
+
+
+# ---- cells ----------------------------------------------------------------------------------
+
+
+def put_cell(cell: Cell, beside: Beside, document: Document) -> bytes:
+    """The leaf of a cell; `document` gives the value of a mailbox entry."""
+    if cell.state is not None and cell.state_hash is not None:
+        beside[cell.state_hash] = cell.state
+    bonds = _bonds(cell)
+    mail = [_put_mail(entry, document) for entry in cell.mailbox]
+    return canon.encode(
+        {
+            "key": cell.id.key,
+            "state_hash": cell.state_hash,
+            "state_version": cell.state_version,
+            "size": cell.size,
+            "last_active_ns": cell.last_active_ns,
+            "status": cell.status,
+            "born_seq": cell.born_seq,
+            "last_seq": cell.last_seq,
+            "workflow_hash": cell.workflow_hash,
+            "inflight": None if bonds is None else _set_beside(bonds, beside),
+            "mailbox": _set_beside(mail, beside) if mail else None,
+        }
+    )
+
+
+def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
+    """The cell of a leaf; its state is read when a tick needs it."""
+    raw = canon.decode(value)
+    cell = Cell(CellId(workflow, raw["key"]), raw["born_seq"])
+    cell.state_hash = raw["state_hash"]
+    cell.state_version = raw["state_version"]
+    cell.size = raw["size"]
+    cell.last_active_ns = raw["last_active_ns"]
+    cell.status = raw["status"]
+    cell.last_seq = raw["last_seq"]
+    cell.workflow_hash = raw["workflow_hash"]
+    if raw["inflight"] is not None:
+        bonds = canon.decode(read_blob(blobs, raw["inflight"]))
+        cell.inflight = dict.fromkeys(bonds["open"])
+        cell.keyed = dict.fromkeys(bonds["keyed"])
+        cell.callers = dict.fromkeys(bonds["callers"])
+        cell.caps = bonds["caps"]
+    if raw["mailbox"] is not None:
+        for entry in canon.decode(read_blob(blobs, raw["mailbox"])):
+            cell.mailbox.append(Mail(**entry))
+    return cell
+
+
+def _bonds(cell: Cell) -> dict[str, Any] | None:
+    """What ties a cell to others: open intents, remembered keys, callers, own capabilities."""
+    if not (cell.inflight or cell.keyed or cell.callers or cell.caps):
+        return None
+    return {
+        "open": list(cell.inflight),
+        "keyed": list(cell.keyed),
+        "callers": list(cell.callers),
+        "caps": cell.caps,
+    }
+
+
+def _put_mail(mail: Mail, document: Document) -> dict[str, Any]:
+    """A mailbox entry that stands alone: a continuation is kept as the document it will be."""
+    entry = mail._asdict()
+    del entry["continuation"]
+    if mail.continuation is not None:
+        entry["value"] = document(mail)
+    return entry
+
+
+# ---- intents, keys, fence -------------------------------------------------------------------
+
+
+def put_intent(intent: Intent, _beside: Beside) -> bytes:
+    """The leaf of an open intent; parameters too large to stand inline are digests already."""
+    return canon.encode(
+        {
+            "record": canon.PREFIX + put_record(intent.record),
+            "seq": intent.seq,
+            "manifest": intent.manifest,
+            "attempt": intent.attempt,
+            "hold": intent.hold,
+            "progress": intent.progress,
+            "due_ns": intent.due_ns,
+            "more": [[list(w.origin), w.issuer_ref] for w in intent.waiters[1:]],
+        }
+    )
+
+
+def load_intent(value: bytes) -> Intent:
+    """The open intent of a leaf."""
+    raw = canon.decode(value)
+    record = load_record(canon.decode(raw["record"]))
+    assert isinstance(record, IntentOpened), "an intent's leaf holds its opening record"
+    intent = Intent(record, raw["seq"], raw["manifest"])
+    intent.attempt = raw["attempt"]
+    intent.hold = raw["hold"]
+    intent.progress = raw["progress"]
+    intent.due_ns = raw["due_ns"]
+    intent.waiters += [Waiter(Origin(*origin), ref) for origin, ref in raw["more"]]
+    return intent
+
+
+def put_keyed(entry: Keyed, _beside: Beside) -> bytes:
+    """The leaf of a remembered key."""
+    settled = None if entry.settled is None else canon.PREFIX + put_record(entry.settled)
+    return canon.encode(
+        {
+            "opened": canon.PREFIX + put_record(entry.opened),
+            "seq": entry.seq,
+            "manifest": entry.manifest,
+            "settled": settled,
+            "settled_seq": entry.settled_seq,
+        }
+    )
+
+
+def load_keyed(value: bytes) -> Keyed:
+    """The remembered key of a leaf."""
+    raw = canon.decode(value)
+    opened = load_record(canon.decode(raw["opened"]))
+    assert isinstance(opened, IntentOpened), "a key's leaf holds the opening record"
+    entry = Keyed(opened, raw["seq"], raw["manifest"])
+    if raw["settled"] is not None:
+        settled = load_record(canon.decode(raw["settled"]))
+        assert isinstance(settled, ReceiptSettled), "and the receipt that settled it"
+        entry.settled = settled
+        entry.settled_seq = raw["settled_seq"]
+    return entry
+
+
+def put_fence(entry: Fence, _beside: Beside) -> bytes:
+    """The leaf of a fenced Idempotency-Key."""
+    return canon.encode(list(entry))
+
+
+def load_fence(value: bytes) -> Fence:
+    """The fence entry of a leaf."""
+    return Fence(*canon.decode(value))

@@ -1,0 +1,89 @@
+"""The machine: submit, advance, accept (03 section 1).
+
+`submit` and `advance` decide and change nothing.
+`accept` chains a frame, folds it, and gives it in the form that the journal stores; the driver
+calls it at once, so that the next decision sees the frame, and lets nothing out before the
+journal says it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from tallystick.kernel import govern, settle, snapshot
+from tallystick.kernel.draft import Frame
+from tallystick.kernel.fold import fold
+from tallystick.kernel.ingress import submit_event
+from tallystick.kernel.inputs import (
+    Activate,
+    Clock,
+    Input,
+    Operate,
+    Progress,
+    RevokeGrant,
+    RevokeKey,
+    Settle,
+    Submit,
+    TakeSnapshot,
+    TrustKey,
+)
+from tallystick.kernel.operate import operate
+from tallystick.kernel.tick import advance
+from tallystick.kernel.world import World
+from tallystick.model.frames import Sealed, seal_frame
+from tallystick.model.records import Record
+
+__all__ = ["accept", "advance", "fold_frame", "submit"]
+
+
+def submit(world: World, given: Input) -> Frame:
+    """The frame of one external input; raises Rejected or Unavailable, never mutates."""
+    match given:
+        case Submit():
+            return submit_event(world, given)
+        case Settle():
+            return settle.settle_receipt(world, given)
+        case Progress():
+            return settle.note_progress(world, given)
+        case Clock():
+            return settle.pass_time(world, given)
+        case Operate():
+            return operate(world, given)
+        case TrustKey():
+            return govern.trust_key(world, given)
+        case RevokeKey():
+            return govern.revoke_key(world, given)
+        case RevokeGrant():
+            return govern.revoke_grant(world, given)
+        case Activate():
+            return govern.activate(world, given)
+        case TakeSnapshot():
+            return snapshot.take(world, given)
+    assert_never(given)
+
+
+def accept(world: World, frame: Frame) -> Sealed | None:
+    """Chain and fold a frame; None when it has no records."""
+    if not frame.records:
+        if frame.answer.kind == "suppressed":
+            reason = frame.answer.detail
+            world.suppressed[reason] = world.suppressed.get(reason, 0) + 1
+        return None
+    for digest, data in frame.blobs.items():
+        world.blobs.put(digest, data)
+    sealed = seal_frame(world.id_of(frame.records[0]), world.seq + 1, world.head, frame.records)
+    fold_frame(world, frame.records, sealed.hash)
+    if frame.snapshot is not None:
+        world.suppressed.clear()
+    return sealed
+
+
+def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
+    """Fold the records of one frame; the world then stands behind it."""
+    world.cause = None
+    world.stamp = None
+    for record in records:
+        fold(world, record)
+    world.head = head
+    assert not world.denied, "every denial has its receipt in the same frame"

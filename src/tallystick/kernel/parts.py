@@ -1,0 +1,176 @@
+"""The parts of a world: mail, cells, open intents, remembered keys, the duplicate fence.
+
+These are the only mutable objects of the kernel, and only `fold` changes them.
+Their leaf forms, which the root covers, are in `leaves`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from tallystick.model.cells import COMPLETED, RUNNING, SUSPENDED, WAITING, CellId
+from tallystick.model.records import (
+    IntentDenied,
+    IntentOpened,
+    Origin,
+    ProgressNoted,
+    ReceiptSettled,
+)
+
+KERNEL: Final = "kernel"
+TIMER: Final = "sys/timer.set@1"
+SPAWN: Final = "sys/workflow.spawn@1"
+CALL: Final = "sys/workflow.call@1"
+READ: Final = "sys/cell.read@1"
+CANCEL: Final = "sys/effect.cancel@1"
+INLINE_VALUE_MAX: Final = 64 * 1024
+INLINE_STATE_MAX: Final = 4 * 1024
+
+
+class Waiter(NamedTuple):
+    """One continuation that an intent owes: who asked, and under which correlation id."""
+
+    origin: Origin
+    issuer_ref: str | None
+
+
+class Intent:
+    """An open intent: its record, and what changed since."""
+
+    __slots__ = ("attempt", "due_ns", "hold", "manifest", "progress", "record", "seq", "waiters")
+
+    def __init__(self, record: IntentOpened, seq: int, manifest: bytes) -> None:
+        self.record = record
+        self.seq = seq
+        self.manifest = manifest
+        self.attempt = 1
+        self.hold: Any = record.hold
+        self.progress = 0
+        self.due_ns: int | None = record.timeout_at_ns
+        self.waiters = [Waiter(record.origin, record.issuer_ref)]
+
+
+class Keyed:
+    """An intent with an explicit key, remembered while its cell lives (D8)."""
+
+    __slots__ = ("manifest", "opened", "seq", "settled", "settled_seq")
+
+    def __init__(self, opened: IntentOpened, seq: int, manifest: bytes) -> None:
+        self.opened = opened
+        self.seq = seq
+        self.manifest = manifest
+        self.settled: ReceiptSettled | None = None
+        self.settled_seq = 0
+
+    def params_digest(self) -> bytes:
+        """What the key was first asked with."""
+        return params_digest(self.opened)
+
+
+class Fence(NamedTuple):
+    """An Idempotency-Key that was seen: with what, where and when."""
+
+    digest: bytes
+    seq: int
+    at_ns: int
+
+
+def params_digest(record: IntentOpened | IntentDenied) -> bytes:
+    """The digest of an intent's parameters, inline or not."""
+    if record.params is not None:
+        return sha256(record.params).digest()
+    assert record.params_hash is not None, "parameters stand inline or by digest"
+    return record.params_hash
+
+
+class Continuation(NamedTuple):
+    """A receipt or progress frame on its way to the cell that asked; its document is built late."""
+
+    opened: IntentOpened | IntentDenied
+    manifest: bytes
+    waiter: Waiter
+    came: ReceiptSettled | ProgressNoted
+
+
+class Mail(NamedTuple):
+    """One entry of a mailbox: what came, and what a tick may know of time and chance.
+
+    `parent` is the entropy that the tick's own is derived from.
+    """
+
+    seq: int
+    index: int
+    schema: str
+    arm: str | None
+    parent: bytes
+    now_ns: int
+    hops: int
+    value: bytes | None = None
+    value_hash: bytes | None = None
+    init: bytes | None = None
+    continuation: Continuation | None = None
+
+
+class Cell:
+    """One instance of a workflow."""
+
+    __slots__ = (
+        "born_seq",
+        "callers",
+        "caps",
+        "id",
+        "inflight",
+        "keyed",
+        "last_active_ns",
+        "last_seq",
+        "mailbox",
+        "path",
+        "queued",
+        "size",
+        "state",
+        "state_hash",
+        "state_version",
+        "status",
+        "workflow_hash",
+    )
+
+    def __init__(self, ident: CellId, born_seq: int) -> None:
+        self.id = ident
+        self.path = sha256(ident.key).digest()
+        self.born_seq = born_seq
+        self.status = RUNNING
+        self.state: bytes | None = None
+        self.state_hash: bytes | None = None
+        self.state_version = 1
+        self.size = 0
+        self.last_active_ns = 0
+        self.last_seq = born_seq
+        self.workflow_hash: bytes | None = None
+        self.mailbox: deque[Mail] = deque()
+        self.queued = False
+        self.inflight: dict[bytes, None] = {}
+        self.keyed: dict[bytes, None] = {}
+        self.callers: dict[bytes, None] = {}
+        self.caps: Any = None
+
+    def at_rest(self, lifecycle: str) -> bool:
+        """An entity rests between events; a process must end (D5)."""
+        if self.status == COMPLETED:
+            return True
+        idle = not self.inflight and not self.mailbox
+        return lifecycle == "entity" and self.status == RUNNING and idle
+
+    def shown_status(self, lifecycle: str) -> str:
+        """The status readers see: waiting and rest are derived."""
+        if self.status == RUNNING:
+            if self.at_rest(lifecycle):
+                return COMPLETED
+            if self.inflight and not self.mailbox:
+                return WAITING
+        return self.status
+
+    def ready(self) -> bool:
+        """True when the cell may stand in the ring."""
+        return self.status not in (SUSPENDED, "failed") and bool(self.mailbox)

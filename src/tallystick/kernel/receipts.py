@@ -1,0 +1,148 @@
+"""Receipts that the kernel makes itself: denials, timeouts, cancellations, internal effects.
+
+They carry no seal; the frame chain covers them (01 section 7).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.kernel.draft import Draft
+from tallystick.kernel.parts import KERNEL
+from tallystick.model import envelopes
+from tallystick.model.catalogue import Workflow
+from tallystick.model.cells import CellId
+from tallystick.model.records import (
+    Address,
+    IntentDenied,
+    IntentOpened,
+    Origin,
+    ReceiptSettled,
+    Stamp,
+)
+from tallystick.values import canon
+
+
+def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) -> str:
+    """What becomes of a continuation: delivered, or why not."""
+    workflow = draft.world.active.catalogue.workflows.get(origin.workflow)
+    ident = CellId(origin.workflow, origin.key)
+    if workflow is None or not draft.exists(ident):
+        return "terminal"
+    if not _still_its_cell(draft, origin) or not draft.takes_mail(ident, "process"):
+        return "terminal"
+    if schema not in workflow.arms:
+        return "no_arm"
+    return "rejected_delivered" if schema == envelopes.REJECTED else "delivered"
+
+
+def _still_its_cell(draft: Draft, origin: Origin) -> bool:
+    """A re-created cell inherits nothing from the one before (I19)."""
+    cell = draft.world.cell(CellId(origin.workflow, origin.key))
+    return cell is None or cell.born_seq <= origin.tick_seq
+
+
+def settle(
+    draft: Draft,
+    opened: IntentOpened | IntentDenied,
+    status: str,
+    payload: bytes,
+    *,
+    stamp: Stamp | None = None,
+) -> None:
+    """Settle an intent from the kernel, in this frame."""
+    outcome = outcome_of(draft, opened.origin)
+    now = stamp.logical_ns if stamp is not None else draft.world.logical_ns
+    inline, by_hash = draft.store(payload)
+    delivered = outcome == "delivered"
+    draft.add(
+        ReceiptSettled(
+            intent=opened.intent,
+            status=status,
+            source=KERNEL,
+            executor=KERNEL,
+            attempt=attempt_of(draft, opened.intent),
+            started_ns=now,
+            ended_ns=now,
+            payload=inline,
+            payload_hash=by_hash,
+            stamp=stamp,
+            to=_addresses(draft, opened) if delivered else (),
+            outcome=outcome,
+        )
+    )
+
+
+def attempt_of(draft: Draft, intent: bytes) -> int:
+    """The current attempt of an intent; one that opens in this frame is at its first."""
+    known = draft.world.intents.get(intent)
+    return 1 if known is None else known.attempt
+
+
+def _addresses(draft: Draft, opened: IntentOpened | IntentDenied) -> tuple[Address, ...]:
+    known = None
+    if isinstance(opened, IntentOpened):
+        known = draft.world.intents.get(opened.intent)
+    count = 1 if known is None else len(known.waiters)
+    return (Address(opened.origin.workflow, opened.origin.key),) * count
+
+
+def error_payload(kind: str, code: str, message: str, *, retryable: bool = False) -> bytes:
+    """A `sys/EffectError@1` as the kernel writes it."""
+    return canon.encode(
+        {
+            "kind": kind,
+            "code": code,
+            "message": message,
+            "retryable": retryable,
+            "retry_after_ns": None,
+            "details_ref": None,
+        }
+    )
+
+
+def denial_payload(denied: IntentDenied) -> bytes:
+    """A `sys/EffectDenial@1`: the rule that denied, as data the workflow can match on."""
+    return canon.encode(
+        {
+            "code": denied.code,
+            "stage": denied.stage,
+            "message": denied.message,
+            "rule": denied.rule,
+            "path": denied.path,
+            "retry_at_ns": None,
+        }
+    )
+
+
+def cancel(draft: Draft, intent: bytes, code: str, stamp: Stamp | None = None) -> None:
+    """Settle an open intent as cancelled."""
+    opened = opened_record(draft, intent)
+    payload = error_payload("cancelled", code, "the intent was cancelled")
+    settle(draft, opened, "cancelled", payload, stamp=stamp)
+
+
+def opened_record(draft: Draft, intent: bytes) -> IntentOpened:
+    """The opening record of an intent that is open as of this point of the frame."""
+    fresh = draft.opened.get(intent)
+    if fresh is not None:
+        return fresh
+    known = draft.world.intents.get(intent)
+    assert known is not None, "only an open intent is settled"
+    return known.record
+
+
+def completed_value(
+    workflow: Workflow, ident: CellId, status: str, born_seq: int, ended_seq: int, extra: Any
+) -> dict[str, Any]:
+    """The value of `sys/WorkflowCompleted@1`."""
+    return {
+        "workflow": workflow.name,
+        "key": ident.key or None,
+        "status": {"$tag": status},
+        "result": extra.get("result"),
+        "code": extra.get("code"),
+        "message": extra.get("message"),
+        "born_seq": born_seq,
+        "ended_seq": ended_seq,
+    }

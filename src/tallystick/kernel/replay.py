@@ -1,0 +1,187 @@
+"""Opening and replaying (D2, X-08): recovery folds, verification runs again.
+
+`open_world` takes the newest snapshot and folds the tail; no module code runs.
+`verify` folds and runs every tick and every routing decision again under the definitions recorded
+then; the first difference is named with its sequence, cell and field, and ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tallystick.errors import ReplayDiverged, TallyError
+from tallystick.kernel import snapshot
+from tallystick.kernel.index import Blobs
+from tallystick.kernel.inputs import Sample, Submit
+from tallystick.kernel.ingress import submit_event
+from tallystick.kernel.machine import fold_frame
+from tallystick.kernel.roots import root, state_root
+from tallystick.kernel.tick import advance
+from tallystick.kernel.world import Settings, World
+from tallystick.model.abi import Runner
+from tallystick.model.frames import Sealed, open_frame
+from tallystick.model.records import (
+    EventAdmitted,
+    Record,
+    SnapshotTaken,
+    Ticked,
+    WorkflowFaulted,
+)
+
+
+class Found(NamedTuple):
+    """The first difference between the journal and what running again gives."""
+
+    seq: int
+    workflow: str | None
+    key: bytes | None
+    field: str
+    expected: Any
+    got: Any
+
+    def error(self) -> ReplayDiverged:
+        """The difference as the error that ends a verification."""
+        return ReplayDiverged(
+            f"seq {self.seq}: {self.field} differs when run again",
+            where={
+                "seq": self.seq,
+                "workflow": self.workflow,
+                "key": None if self.key is None else self.key.hex(),
+                "field": self.field,
+                "expected": self.expected,
+                "got": self.got,
+            },
+        )
+
+
+class Verified(NamedTuple):
+    """A finished verification: how much was run again, and the first difference if any."""
+
+    ticks: int
+    records: int
+    root: bytes
+    first: Found | None
+
+
+def fold_frames(world: World, frames: Iterable[Sealed]) -> None:
+    """Fold stored frames; no module code runs."""
+    for frame in frames:
+        _, seq, _, found = open_frame(frame.body)
+        assert seq == world.seq + 1, "frames follow each other without a gap"
+        fold_frame(world, found, frame.hash)
+
+
+def open_world(
+    world_id: str,
+    frames: Iterable[Sealed],
+    blobs: Blobs,
+    runner: Runner,
+    *,
+    pinned: bytes | None = None,
+    settings: Settings | None = None,
+) -> World:
+    """The world behind its frames; with `pinned` they are those after that snapshot."""
+    if pinned is None:
+        world = World(world_id, blobs, runner, settings)
+    else:
+        world = snapshot.load(pinned, blobs, runner, settings)
+    fold_frames(world, frames)
+    return world
+
+
+def verify(world: World, frames: Iterable[Sealed]) -> Verified:
+    """Run everything again from where the world stands; stops at the first difference."""
+    ticks = records = 0
+    for frame in frames:
+        _, _, _, recorded = open_frame(frame.body)
+        records += len(recorded)
+        found = _compare(world, recorded)
+        if found is not None:
+            return Verified(ticks, records, root(world), found)
+        ticks += type(recorded[0]) in (Ticked, WorkflowFaulted)
+        fold_frame(world, recorded, frame.hash)
+    return Verified(ticks, records, root(world), None)
+
+
+def _compare(world: World, recorded: list[Record]) -> Found | None:
+    """Decide again what the journal says was decided, where the inputs are on record."""
+    first = recorded[0]
+    seq = world.seq + 1
+    if type(first) in (Ticked, WorkflowFaulted):
+        frame = advance(world)
+        made: tuple[Record, ...] = () if frame is None else frame.records
+        return _difference(seq, recorded, made)
+    if isinstance(first, EventAdmitted) and first.stamp is not None:
+        return _difference(seq, recorded, _submitted(world, first))
+    if isinstance(first, SnapshotTaken):
+        return _check_roots(world, first, seq)
+    return None
+
+
+def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
+    """Admit a recorded event again: schema, key and routing are decided anew."""
+    assert first.stamp is not None, "only external events are submitted again"
+    value = first.value
+    if value is None:
+        assert first.value_hash is not None, "a value stands inline or by digest"
+        value = world.blobs.get(first.value_hash)
+    given = Submit(
+        sample=Sample(first.stamp.now_ns, first.stamp.entropy),
+        schema=first.schema,
+        value=value,
+        lens="canonical",
+        key=first.key,
+        tags=tuple(first.tags or ()),
+        idem_key=None if first.idem_key is None else first.idem_key.key,
+        origin=first.origin.kind,
+        principal=first.origin.principal,
+    )
+    try:
+        return submit_event(world, given).records
+    except TallyError:
+        return ()
+
+
+def _check_roots(world: World, taken: SnapshotTaken, seq: int) -> Found | None:
+    state = state_root(world)
+    if state != taken.state_root:
+        return Found(seq, None, None, "state_root", taken.state_root.hex(), state.hex())
+    whole = root(world)
+    if whole != taken.root:
+        return Found(seq, None, None, "root", taken.root.hex(), whole.hex())
+    return None
+
+
+def _difference(seq: int, recorded: list[Record], made: tuple[Record, ...]) -> Found | None:
+    for i, record in enumerate(recorded):
+        if i >= len(made):
+            return _found(seq + i, record, "record", type(record).__name__, None)
+        if record == made[i]:
+            continue
+        if type(record) is not type(made[i]):
+            got = type(made[i]).__name__
+            return _found(seq + i, record, "record", type(record).__name__, got)
+        for name, expected, got in _fields(record, made[i]):
+            if expected != got:
+                return _found(seq + i, record, name, _shown(expected), _shown(got))
+    if len(made) > len(recorded):
+        extra = made[len(recorded)]
+        return _found(seq + len(recorded), extra, "record", None, type(extra).__name__)
+    return None
+
+
+def _fields(one: Record, other: Record) -> Iterator[tuple[str, Any, Any]]:
+    return zip(one._fields, one, other, strict=True)
+
+
+def _found(seq: int, record: Record, field: str, expected: Any, got: Any) -> Found:
+    workflow = getattr(record, "workflow", None)
+    key = getattr(record, "key", None)
+    return Found(seq, workflow, key if type(key) is bytes else None, field, expected, got)
+
+
+def _shown(value: Any) -> Any:
+    if type(value) is bytes:
+        return value.hex()
+    return value if type(value) in (str, int, bool) or value is None else repr(value)[:200]

@@ -1,0 +1,193 @@
+"""Routing: from an admitted event to deliveries, in manifest order (K-30..K-33, X-01).
+
+Filters, then the key, then the arm; a missing cell is created or the event is ignored for it.
+Continuations never come here: they go to the cell that asked (K-13).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tallystick.errors import Busy, SchemaMismatch, TickFault
+from tallystick.kernel.active import Route
+from tallystick.kernel.draft import Draft
+from tallystick.model.abi import Halted
+from tallystick.model.cells import CellId
+from tallystick.model.records import Source, Target
+from tallystick.values import canon
+from tallystick.values.schema import Admitted
+
+
+class Lost(NamedTuple):
+    """A delivery that did not happen, and why: evidence, not an error."""
+
+    ident: CellId
+    reason: str
+
+
+class Routed(NamedTuple):
+    """The outcome of routing one event."""
+
+    targets: tuple[Target, ...]
+    lost: tuple[Lost, ...]
+
+
+class Event(NamedTuple):
+    """An admitted event on its way."""
+
+    schema: str
+    admitted: Admitted
+    source: Source
+    tags: tuple[str, ...]
+    key: bytes | None
+
+
+class BadKey(Exception):
+    """An event whose key cannot be taken; the caller says whose fault that is."""
+
+    def __init__(self, code: str, message: str, path: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.path = path
+
+
+def route(draft: Draft, event: Event, *, bounded: bool) -> Routed:
+    """The deliveries of an event; with `bounded` a full mailbox refuses the whole event."""
+    targets: list[Target] = []
+    lost: list[Lost] = []
+    for way in draft.world.active.routes.get(event.schema, ()):
+        if not _passes(way, event):
+            continue
+        found = _target(draft, way, event)
+        if isinstance(found, Lost):
+            lost.append(found)
+        else:
+            if bounded:
+                _check_room(draft, way, found)
+            targets.append(found)
+    return Routed(tuple(targets), tuple(lost))
+
+
+def _passes(way: Route, event: Event) -> bool:
+    wanted = way.subscription
+    if wanted.origins and not any(_from(event.source, origin) for origin in wanted.origins):
+        return False
+    return all(tag in event.tags for tag in wanted.tags)
+
+
+def _from(source: Source, origin: str) -> bool:
+    if not origin.startswith("workflow:"):
+        return source.kind == origin
+    name = origin[len("workflow:") :]
+    if source.kind != "workflow" or source.workflow is None:
+        return False
+    return source.workflow.startswith(name[:-1]) if name.endswith("*") else source.workflow == name
+
+
+def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
+    workflow = way.workflow
+    value: Admitted | None = event.admitted
+    upcast = None
+    if way.upcasts:
+        upcast = way.upcasts[-1].name
+        value = _upcast(draft, way, event.admitted)
+    # A failed upcast is its cell's fault at the tick; the key is then read from what came.
+    key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
+    ident = CellId(workflow.name, key)
+    create = not draft.exists(ident)
+    if create and not way.subscription.create_if_missing:
+        return Lost(ident, "no_instance")
+    if not create and not draft.takes_mail(ident, workflow.lifecycle):
+        return Lost(ident, "terminal")
+    return Target(
+        workflow=workflow.name,
+        key=key,
+        create=create,
+        arm=way.arm,
+        upcast=upcast,
+        value=value.bytes if upcast is not None and value is not None else None,
+        init=_init(draft, way, value) if create else None,
+    )
+
+
+def _check_room(draft: Draft, way: Route, target: Target) -> None:
+    cell = draft.world.cell(CellId(target.workflow, target.key))
+    most = way.workflow.limits.mailbox_max
+    if cell is not None and len(cell.mailbox) >= most:
+        raise Busy(
+            f"the mailbox of {target.workflow} holds {most} entries",
+            where={"workflow": target.workflow, "key": target.key.hex()},
+        )
+
+
+# ---- keys -----------------------------------------------------------------------------------
+
+
+def _key(draft: Draft, way: Route, value: Admitted, explicit: bytes | None) -> bytes:
+    schema = way.workflow.key
+    assert schema is not None, "only a keyed workflow has a key"
+    raw = _key_value(draft, way, value)
+    try:
+        key = schema.admit(raw).bytes
+    except SchemaMismatch as why:
+        path = "/" + "/".join(way.key_path)
+        raise BadKey("value.mismatch", f"key does not fit {schema.name}: {why}", path) from why
+    if explicit is not None and explicit != key:
+        raise BadKey(
+            "ingress.key_mismatch",
+            f"the given key disagrees with the one that {way.workflow.name} reads from the event",
+            "/" + "/".join(way.key_path),
+        )
+    return key
+
+
+def _key_value(draft: Draft, way: Route, value: Admitted) -> Any:
+    if way.subscription.key_fn is not None:
+        module, entrypoint = way.subscription.key_fn
+        answer = draft.world.runner.pure(module, entrypoint, value.bytes, None)
+        if isinstance(answer, Halted):
+            raise BadKey("value.mismatch", f"key function failed: {answer.message}", "")
+        return canon.decode(answer)
+    found: Any = value.value
+    for i, name in enumerate(way.key_path):
+        if type(found) is not dict or name not in found:
+            path = "/" + "/".join(way.key_path[: i + 1])
+            raise BadKey("value.mismatch", f"the event has nothing at {path}", path)
+        found = found[name]
+    return found
+
+
+# ---- upcasts and first states ---------------------------------------------------------------
+
+
+def _upcast(draft: Draft, way: Route, value: Admitted) -> Admitted | None:
+    """The event as the newest schema of the chain, or None when an upcast faulted (X-20)."""
+    schemas = draft.world.active.catalogue.schemas
+    for upcast in way.upcasts:
+        answer = draft.world.runner.pure(upcast.module, upcast.entrypoint, value.bytes, None)
+        if isinstance(answer, Halted):
+            return None
+        try:
+            value = schemas[upcast.to].read(answer)
+        except SchemaMismatch:
+            return None
+    return value
+
+
+def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
+    """The state a new cell starts from: written in the manifest, or by its init function."""
+    wanted = way.subscription
+    if wanted.init_state is not None:
+        return wanted.init_state.bytes
+    if wanted.init_fn is None or value is None:
+        return None
+    answer = draft.world.runner.pure(*wanted.init_fn, value.bytes, None)
+    if isinstance(answer, Halted):
+        raise BadKey("value.mismatch", f"init function failed: {answer.message}", "")
+    return way.workflow.state.read(answer).bytes
+
+
+def as_fault(why: BadKey) -> TickFault:
+    """The same trouble when a tick emitted the event."""
+    return TickFault(why.message, code="bad_key", where={"path": why.path})

@@ -1,0 +1,315 @@
+"""Settlement: what a receipt must be before it may end an intent (K-11, K-13, K-15..K-18).
+
+In order: this world, a known intent, an open one, the current attempt, a good seal by a trusted
+key, and a payload that fits.
+What fails before the seal leaves evidence and nothing else; an unreadable payload settles the
+intent and hurts its own cell alone.
+"""
+
+# tidy: the order of the questions is the rule, so they stand on one page.
+from __future__ import annotations
+
+from typing import Final
+
+from tallystick.errors import NotCanonical, ReceiptFault, SchemaMismatch
+from tallystick.kernel import receipts
+from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.ending import end_cell
+from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
+from tallystick.kernel.parts import KERNEL, TIMER, Intent
+from tallystick.kernel.world import World
+from tallystick.model import envelopes
+from tallystick.model.catalogue import Effect
+from tallystick.model.cells import FAILED, CellId
+from tallystick.model.records import (
+    Address,
+    CellFailed,
+    Dropped,
+    ProgressNoted,
+    ReceiptSettled,
+    Stamp,
+)
+from tallystick.values import canon, seal
+
+DROPS_MAX: Final = 16
+CLOCK_MAX: Final = 256
+
+
+def settle_receipt(world: World, given: Settle) -> Frame:
+    """Settle an intent by a sealed receipt, or leave evidence that it did not."""
+    receipt = given.receipt
+    draft = Draft(world)
+    stamp = draft.stamp(given.sample)
+    reason = _refusal(world, given)
+    if reason is not None:
+        source = receipt.executor[:200]
+        return drop(draft, stamp, "receipt", reason, receipt.intent, receipt.payload, source)
+    intent = world.intents.get(receipt.intent)
+    assert intent is not None, "the questions above have found it open"
+    effect = world.catalogue(intent.manifest).effects[intent.record.effect]
+    try:
+        payload = _readable(world, effect, receipt)
+    except ReceiptFault as why:
+        _reject(draft, stamp, intent, receipt, why)
+    else:
+        _accept(draft, stamp, intent, receipt, payload)
+    return draft.frame(Answer("settled", world.seq + 1))
+
+
+# ---- the questions --------------------------------------------------------------------------
+
+
+def _refusal(world: World, given: Settle) -> str | None:
+    receipt = given.receipt
+    if receipt.world != world.id:
+        return "foreign_world"
+    intent = world.intents.get(receipt.intent)
+    if intent is None:
+        return _why_closed(world, receipt.intent)
+    if receipt.attempt != intent.attempt:
+        return "stale_attempt"
+    return _seal_refusal(world, given, intent)
+
+
+def _why_closed(world: World, intent: bytes) -> str:
+    status = world.recent.get(intent)
+    if status is None:
+        return "unknown"
+    return "late" if status in ("timeout", "cancelled") else "duplicate"
+
+
+def _seal_refusal(world: World, given: Settle, intent: Intent) -> str | None:
+    receipt = given.receipt
+    key_id = receipt.seal.get("key")
+    trust = world.keys.get(key_id) if type(key_id) is str else None
+    if trust is None or receipt.executor == KERNEL:
+        return "untrusted_key"
+    if not trust.counts_for(receipt.executor, intent.record.effect):
+        return "untrusted_key"
+    if receipt.executor != intent.record.executor or receipt.effect != intent.record.effect:
+        return "bad_seal"
+    good = given.seal_ok
+    if good is None:
+        good = seal.verify(trust.public_key, statement_of(receipt), dict(receipt.seal))
+    return None if good else "bad_seal"
+
+
+def statement_of(receipt: Receipt) -> bytes:
+    """The statement that the seal of a receipt covers."""
+    return seal.receipt_statement(
+        world=receipt.world,
+        intent=canon.text_of(receipt.intent),
+        effect=receipt.effect,
+        status=receipt.status,
+        payload_hash=canon.hash_of(receipt.payload),
+        executor=receipt.executor,
+        attempt=receipt.attempt,
+        started_ns=receipt.started_ns,
+        ended_ns=receipt.ended_ns,
+        usage=receipt.usage,
+    )
+
+
+def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
+    """The payload in canonical form under the schema that its status asks for (K-11)."""
+    if receipt.status not in ("ok", "error"):
+        message = f"an executor cannot say {receipt.status!r}"
+        raise ReceiptFault(message, code="receipt.bad_status")
+    most = world.active.catalogue.limits.receipt_bytes_max
+    if len(receipt.payload) > most:
+        message = f"payload has {len(receipt.payload)} bytes, over {most}"
+        raise ReceiptFault(message, code="receipt_bytes_max")
+    schema = effect.receipt if receipt.status == "ok" else effect.error
+    try:
+        return schema.read(receipt.payload).bytes
+    except (NotCanonical, SchemaMismatch) as why:
+        raise ReceiptFault(why.message) from why
+
+
+# ---- the outcomes ---------------------------------------------------------------------------
+
+
+def _accept(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt, payload: bytes) -> None:
+    outcome = receipts.outcome_of(draft, intent.record.origin)
+    draft.add(_record(draft, stamp, intent, receipt, (receipt.status, payload, outcome)))
+
+
+def _reject(
+    draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt, why: ReceiptFault
+) -> None:
+    """An unreadable receipt settles its intent; without an arm its cell fails (K-16..K-18)."""
+    origin = intent.record.origin
+    outcome = receipts.outcome_of(draft, origin, envelopes.REJECTED)
+    if outcome == "no_arm":
+        outcome = "cell_failed"
+    # What cannot be read may also be too large to keep: evidence is bounded like any value.
+    kept = receipt.payload[: draft.world.active.catalogue.limits.receipt_bytes_max]
+    record = _record(draft, stamp, intent, receipt, ("rejected", kept, outcome))
+    draft.add(record._replace(error={"code": why.code, "message": why.message[:1024]}))
+    if outcome == "cell_failed":
+        fail_cell(draft, CellId(origin.workflow, origin.key), KERNEL, "unreadable receipt", None)
+
+
+def fail_cell(
+    draft: Draft, ident: CellId, principal: str, reason: str, stamp: Stamp | None
+) -> None:
+    """Fail a cell from outside its own code, and end it."""
+    cell = draft.world.cell(ident)
+    assert cell is not None, "only an existing cell is failed"
+    draft.add(CellFailed(ident.workflow, ident.key, principal, reason, stamp))
+    workflow = draft.world.workflow(ident.workflow)
+    code = "receipt_unreadable" if principal == KERNEL else "cancelled"
+    end_cell(draft, workflow, cell, FAILED, {"code": code, "message": reason})
+
+
+def _record(
+    draft: Draft,
+    stamp: Stamp,
+    intent: Intent,
+    receipt: Receipt,
+    outcome: tuple[str, bytes, str],
+) -> ReceiptSettled:
+    status, payload, said = outcome
+    origin = intent.record.origin
+    inline, by_hash = draft.store(payload)
+    delivered = said in ("delivered", "rejected_delivered")
+    address = Address(origin.workflow, origin.key)
+    return ReceiptSettled(
+        intent=receipt.intent,
+        status=status,
+        source="executor",
+        executor=receipt.executor,
+        attempt=receipt.attempt,
+        started_ns=receipt.started_ns,
+        ended_ns=receipt.ended_ns,
+        payload=inline,
+        payload_hash=by_hash,
+        usage=None if receipt.usage is None else dict(receipt.usage),
+        seal=dict(receipt.seal),
+        key_id=receipt.seal["key"],
+        stamp=stamp,
+        to=(address,) * len(intent.waiters) if delivered else (),
+        outcome=said,
+    )
+
+
+def drop(
+    draft: Draft,
+    stamp: Stamp,
+    what: str,
+    reason: str,
+    intent: bytes,
+    payload: bytes,
+    source: str,
+) -> Frame:
+    """Evidence of something that changes nothing; at most 16 per intent and reason (02)."""
+    world = draft.world
+    known = world.intents.get(intent) is not None or intent in world.recent
+    slot = intent if known else b""
+    if world.drops.get((slot, reason), 0) >= DROPS_MAX:
+        return draft.frame(Answer("suppressed", world.seq, None, reason))
+    draft.add(
+        Dropped(
+            what=what,
+            reason=reason,
+            intent=intent if known and len(intent) == 32 else None,
+            digest=canon.digest_of(payload),
+            size=len(payload),
+            source=source,
+            stamp=stamp,
+        )
+    )
+    return draft.frame(Answer("dropped", world.seq + 1, None, reason))
+
+
+# ---- progress -------------------------------------------------------------------------------
+
+
+def note_progress(world: World, given: Progress) -> Frame:
+    """Take a progress frame: deliver it if an arm asks for it; it settles nothing (K-27)."""
+    draft = Draft(world)
+    stamp = draft.stamp(given.sample)
+    reason = _progress_refusal(world, given)
+    if reason is not None:
+        return drop(draft, stamp, "progress", reason, given.intent, given.payload, "executor")
+    intent = world.intents.get(given.intent)
+    assert intent is not None, "the questions above have found it open"
+    if receipts.outcome_of(draft, intent.record.origin, envelopes.PROGRESS) != "delivered":
+        return draft.frame(Answer("live", world.seq))
+    missed = given.seq - intent.progress - 1
+    draft.add(
+        ProgressNoted(
+            intent=given.intent,
+            attempt=given.attempt,
+            seq=given.seq,
+            frame_kind=given.kind,
+            payload=given.payload,
+            gap=missed or None,
+            stamp=stamp,
+        )
+    )
+    return draft.frame(Answer("noted", world.seq + 1))
+
+
+def _progress_refusal(world: World, given: Progress) -> str | None:
+    if given.world != world.id:
+        return "foreign_world"
+    intent = world.intents.get(given.intent)
+    if intent is None:
+        return "after_terminal" if given.intent in world.recent else "unknown"
+    if given.attempt != intent.attempt:
+        return "stale_attempt"
+    if given.seal is not None and not _progress_sealed(world, given, intent):
+        return "bad_seal"
+    if given.seq <= intent.progress:
+        return "non_monotonic"
+    return None
+
+
+def _progress_sealed(world: World, given: Progress, intent: Intent) -> bool:
+    assert given.seal is not None, "only a seal that is there is checked"
+    trust = world.keys.get(str(given.seal.get("key")))
+    if trust is None or not trust.counts_for(intent.record.executor, intent.record.effect):
+        return False
+    statement = seal.progress_statement(
+        world=given.world,
+        intent=canon.text_of(given.intent),
+        attempt=given.attempt,
+        seq=given.seq,
+        kind=given.kind,
+        payload_hash=canon.hash_of(given.payload),
+    )
+    return seal.verify(trust.public_key, statement, dict(given.seal))
+
+
+# ---- time -----------------------------------------------------------------------------------
+
+
+def pass_time(world: World, given: Clock) -> Frame:
+    """Settle the timers and timeouts that are due, a bounded number per frame (X-10, X-14)."""
+    draft = Draft(world)
+    stamp = draft.stamp(given.sample)
+    for _, ident in world.timers.due(stamp.logical_ns, CLOCK_MAX):
+        intent = world.intents.get(ident)
+        assert intent is not None, "what is due is open"
+        _due(draft, stamp, intent)
+    return draft.frame(Answer("clock", draft.seq, None, len(draft.settled)))
+
+
+def _due(draft: Draft, stamp: Stamp, intent: Intent) -> None:
+    record = intent.record
+    if record.effect == TIMER:
+        assert record.params is not None, "a timer's parameters are small"
+        key = canon.decode(record.params)["key"]
+        payload = canon.encode({"delivered_at_ns": stamp.logical_ns, "key": key})
+        receipts.settle(draft, record, "ok", payload, stamp=stamp)
+        return
+    message = f"no receipt before {record.timeout_at_ns}"
+    payload = receipts.error_payload("timeout", "effect.timeout", message, retryable=True)
+    receipts.settle(draft, record, "timeout", payload, stamp=stamp)
+
+
+def next_due_ns(world: World) -> int | None:
+    """When the next timer or timeout is due; the node sends a Clock input then."""
+    first = world.timers.first()
+    return None if first is None else first[0]

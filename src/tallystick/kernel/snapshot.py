@@ -1,0 +1,139 @@
+"""Snapshots: pinned roots from which a world opens without its whole history (K-42, K-43).
+
+Taking one needs an idle ring, not a world without open effects: intents, mail of suspended cells,
+fences and keys are all in it.
+The cost grows with what is dirty.
+The plan is computed first, its record becomes durable, and only then `promote` makes entries
+clean (I20).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import JournalCorrupt, NotQuiescent
+from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.index import EMPTY, Blobs
+from tallystick.kernel.inputs import TakeSnapshot
+from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.roots import keys_value, root_of, state_root_of
+from tallystick.kernel.world import Settings, Trust, World
+from tallystick.model.abi import Runner
+from tallystick.model.records import Noted, SnapshotTaken
+from tallystick.values import canon
+
+RECENT_KEPT: Final = 4096
+
+
+class Plan(NamedTuple):
+    """A snapshot on its way: where each store will stand, and which entries it covers."""
+
+    seq: int
+    document: bytes
+    root: bytes
+    roots: dict[str, bytes]
+    paths: dict[str, list[bytes]]
+    written: int
+
+
+def take(world: World, given: TakeSnapshot) -> Frame:
+    """The frame of a snapshot; refuses while cells are ready."""
+    if world.ring:
+        raise NotQuiescent(
+            f"{len(world.ring)} cells are ready; a snapshot needs an idle ring",
+            code="snapshot.busy",
+            hint="let the world advance until nothing is ready",
+        )
+    draft = Draft(world)
+    stamp = draft.stamp(given.sample)
+    plan = plan_of(world, draft.blobs)
+    state_root = state_root_of(world, plan.roots)
+    dirty = sum(len(store.delta) for store in world.cells.values())
+    draft.add(
+        SnapshotTaken(
+            root=plan.root,
+            state_root=state_root,
+            roots=plan.roots,
+            manifest=world.manifest,
+            cells=world.cell_count,
+            dirty=dirty,
+            stamp=stamp,
+        )
+    )
+    if world.suppressed:
+        draft.add(Noted("dropped.more", dict(world.suppressed)))
+    return draft.frame(Answer("snapshot", world.seq + 1), snapshot=plan)
+
+
+def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
+    """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
+    roots: dict[str, bytes] = {}
+    paths: dict[str, list[bytes]] = {}
+    for name, store in world.stores().items():
+        made = store.written()
+        paths[name] = list(store.delta)
+        blobs.update(made.nodes)
+        if made.root != EMPTY:
+            roots[name] = made.root
+    written = len(blobs)
+    root = root_of(world, state_root_of(world, roots))
+    document = canon.encode(_document(world, roots))
+    blobs[canon.digest_of(document)] = document
+    return Plan(world.seq, document, root, roots, paths, written)
+
+
+def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
+    recent = list(world.recent.items())[-RECENT_KEPT:]
+    return {
+        "$type": "snapshot@1",
+        "world": world.id,
+        "seq": world.seq,
+        "logical_ns": world.logical_ns,
+        "now_ns": world.now_ns,
+        "head": world.head,
+        "manifest": world.manifest,
+        "roots": roots,
+        "cells": world.cell_count,
+        "keys": keys_value(world),
+        "revoked": world.revoked,
+        "drops": [[intent, reason, n] for (intent, reason), n in world.drops.items()],
+        "recent": [[intent, status] for intent, status in recent],
+    }
+
+
+def promote(world: World, plan: Plan) -> None:
+    """The snapshot is durable: what it covers and was not touched since is clean."""
+    for name, store in world.stores().items():
+        root = plan.roots.get(name, EMPTY)
+        if name == "timers":
+            world.timers.promote(root, plan.paths.get(name, []))
+        elif name == "expiry":
+            world.expiry.promote(root, plan.paths.get(name, []))
+        else:
+            store.promote(root, plan.paths.get(name, []))
+    world.resident.clear()
+    world.resident_bytes = 0
+
+
+def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None = None) -> World:
+    """The world of a snapshot document; cells are read when they are needed (K-43)."""
+    raw = canon.decode(read_blob(blobs, digest))
+    if raw.get("$type") != "snapshot@1":
+        raise JournalCorrupt("the snapshot has another form than it must")
+    world = World(raw["world"], blobs, runner, settings)
+    world.seq = raw["seq"]
+    world.logical_ns = raw["logical_ns"]
+    world.now_ns = raw["now_ns"]
+    world.head = raw["head"]
+    world.cell_count = raw["cells"]
+    world.activate(raw["manifest"])
+    world.mount(raw["roots"])
+    world.keys = {
+        key: Trust(public, tuple(executors), tuple(effects), revoked)
+        for key, (public, executors, effects, revoked) in raw["keys"].items()
+    }
+    world.revoked = raw["revoked"]
+    world.drops = {(intent, reason): n for intent, reason, n in raw["drops"]}
+    for intent, status in raw["recent"]:
+        world.recent[intent] = status
+    return world

@@ -1,0 +1,323 @@
+"""The tick: one delivery to one cell, all of it or none of it (K-01, K-08, X-02..X-04).
+
+The module runs on bytes; its whole output is checked before a single record is kept.
+Any exception, trap, limit or bad output is a fault: a record, never a crash of the world.
+"""
+
+# tidy: input, output and fault of a tick are one story.
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
+from tallystick.kernel import internal, receipts
+from tallystick.kernel.admit import Asking, Opened, judge
+from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.emit import emit, emit_system
+from tallystick.kernel.ending import delete_cell, end_cell
+from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Mail
+from tallystick.kernel.world import Cause, World
+from tallystick.model import envelopes
+from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
+from tallystick.model.catalogue import Workflow
+from tallystick.model.cells import FAILED, RUNNING
+from tallystick.model.effects import event_hash
+from tallystick.model.limits import Limits
+from tallystick.model.records import (
+    EventAdmitted,
+    IntentDenied,
+    ReceiptSettled,
+    Ticked,
+    WorkflowFaulted,
+)
+from tallystick.values import canon
+from tallystick.values.schema import Admitted
+
+NOTE_BYTES_MAX = 1024
+
+
+class Turn(NamedTuple):
+    """One delivery about to be handled."""
+
+    world: World
+    workflow: Workflow
+    cell: Cell
+    mail: Mail
+
+
+def advance(world: World) -> Frame | None:
+    """The frame of the next ready cell's tick; None when nothing is ready."""
+    if not world.ring:
+        return None
+    ident = world.ring[0]
+    cell = world.cell(ident)
+    assert cell is not None, "a cell in the ring exists"
+    turn = Turn(world, world.workflow(ident.workflow), cell, cell.mailbox[0])
+    ran = _run(turn)
+    if isinstance(ran, Halted):
+        return _fault_frame(turn, ran)
+    try:
+        return _frame(turn, ran)
+    except TickFault as why:
+        limit = why.limit if isinstance(why, LimitExceeded) else None
+        return _fault_frame(turn, Halted(why.code, why.message, ran.fuel, ran.engine, limit))
+
+
+# ---- running --------------------------------------------------------------------------------
+
+
+def _run(turn: Turn) -> Ran | Halted:
+    world, workflow, cell, mail = turn
+    if mail.value is None and mail.value_hash is None and mail.continuation is None:
+        return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
+    old = cell.state_version
+    if cell.state_hash is not None and old != workflow.state_version:
+        if old not in workflow.accepts_state_versions:
+            message = f"state version {old} is not read by version {workflow.state_version}"
+            return Halted("migration_failed", message, 0, "kernel")
+    state = world.state_of(cell)
+    given = TickInput(
+        state=state,
+        schema=workflow.event_name,
+        value=world.wrapped(mail),
+        key=cell.id.key or None,
+        ctx=_context(turn) if workflow.context else None,
+    )
+    if state is None and cell.workflow_hash is None:
+        # The first tick of a cell starts from what the subscription or the module gives it.
+        first = mail.init if mail.init is not None else world.runner.init(workflow, given)
+        if isinstance(first, Halted):
+            return first
+        given = given._replace(state=first)
+    return world.runner.tick(world.active.catalogue, workflow, given, None)
+
+
+def _context(turn: Turn) -> bytes:
+    world, workflow, cell, mail = turn
+    document = world.document(mail)
+    return envelopes.context_document(
+        envelopes.Context(
+            now_ns=max(mail.now_ns, 0),
+            logical_now_ns=world.logical_ns + 1,
+            journal_height=world.seq,
+            entropy=Cause(cell.id, mail).entropy(),
+            event_hash=canon.text_of(event_hash(mail.schema, document, None)),
+            manifest_hash=canon.text_of(world.manifest),
+            workflow=workflow.name,
+            workflow_hash=workflow.hash_text,
+            key=cell.id.key or None,
+            cell_mode=workflow.key is not None,
+            world=world.id,
+            event_seq=mail.seq,
+            state_version=cell.state_version,
+        )
+    )
+
+
+# ---- a good tick ----------------------------------------------------------------------------
+
+
+def _frame(turn: Turn, ran: Ran) -> Frame:
+    world, workflow, cell, mail = turn
+    output = ran.output
+    state = _checked_state(workflow, output)
+    _check_limits(workflow, ran, state)
+    draft = Draft(world)
+    draft.hops = mail.hops + 1
+    draft.add(_ticked(draft, turn, ran, state))
+    for event in output.events:
+        emit(draft, workflow, cell, event)
+    opened = _judge_all(draft, turn, output)
+    _check_inflight(draft, turn)
+    _derive(draft, turn, opened)
+    _check_hops(draft, workflow)
+    _finish(draft, turn, output)
+    return draft.frame(Answer("ticked", world.seq + 1))
+
+
+def _checked_state(workflow: Workflow, output: TickOutput) -> Admitted | None:
+    state = output.state
+    if state is None:
+        return None
+    if isinstance(state, Admitted) and state.schema is workflow.state:
+        return state
+    raw = state.bytes if isinstance(state, Admitted) else state
+    try:
+        return workflow.state.read(raw)
+    except (NotCanonical, SchemaMismatch) as why:
+        raise bad_output(f"state does not fit {workflow.state.name}: {why.message}") from why
+
+
+def _check_limits(workflow: Workflow, ran: Ran, state: Admitted | None) -> None:
+    limits = workflow.limits
+    output = ran.output
+    size = 0 if state is None else len(state.bytes)
+    _bound("state_bytes_max", limits.state_bytes_max, size)
+    _bound("effects_max", limits.effects_max, len(output.effects))
+    _bound("events_max", limits.events_max, len(output.events))
+    _bound("output_bytes_max", limits.output_bytes_max, len(ran.envelope) - size)
+    if output.logs or output.metrics or output.ann is not None or output.blobs:
+        _check_notes(workflow, output, limits)
+    if output.result is not None:
+        try:
+            canon.decode(output.result)
+        except NotCanonical as why:
+            raise bad_output(f"result is not a canonical document: {why.message}") from why
+
+
+def _check_notes(workflow: Workflow, output: TickOutput, limits: Limits) -> None:
+    _bound("logs_max", limits.logs_max, len(output.logs))
+    _bound("metrics_max", limits.metrics_max, len(output.metrics or {}))
+    for entry in output.logs:
+        size = len(canon.encode(dict(entry)))
+        if size > NOTE_BYTES_MAX:
+            raise LimitExceeded("logs_max", NOTE_BYTES_MAX, size)
+    for name in output.metrics or {}:
+        if len(name) > NOTE_BYTES_MAX:
+            raise LimitExceeded("metrics_max", NOTE_BYTES_MAX, len(name))
+    if output.ann is not None:
+        if workflow.annotations is None:
+            raise bad_output(f"{workflow.name} declares no annotations")
+        try:
+            workflow.annotations.read(output.ann)
+        except (NotCanonical, SchemaMismatch) as why:
+            raise bad_output(f"annotations do not fit: {why.message}") from why
+    if output.blobs and workflow.module_runtime != "builtin":
+        raise bad_output("blobs are for built-in and async modules")
+
+
+def _bound(name: str, most: int, got: int) -> None:
+    if got > most:
+        raise LimitExceeded(name, most, got)
+
+
+def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
+    _, workflow, cell, mail = turn
+    output = ran.output
+    after = None if state is None else state.digest
+    inline = None
+    if state is not None and after != cell.state_hash:
+        if len(state.bytes) <= INLINE_STATE_MAX:
+            inline = state.bytes
+        else:
+            draft.blobs[state.digest] = state.bytes
+    for text, data in (output.blobs or {}).items():
+        draft.blobs[canon.raw_of(text)] = data
+    return Ticked(
+        workflow=workflow.name,
+        key=cell.id.key,
+        workflow_hash=workflow.hash,
+        module_hash=workflow.module_hash,
+        input_seq=mail.seq,
+        input_index=mail.index,
+        born_seq=cell.born_seq,
+        size=0 if state is None else len(state.bytes),
+        state_version=workflow.state_version,
+        status=output.status,
+        output=canon.digest_of(ran.envelope),
+        events=len(output.events),
+        effects=len(output.effects),
+        fuel=ran.fuel,
+        engine=ran.engine,
+        before=cell.state_hash,
+        after=after,
+        state=inline,
+        reason=None if output.reason is None else dict(output.reason),
+        result=output.result,
+        ann=output.ann,
+        logs=[dict(entry) for entry in output.logs] or None,
+        metrics=dict(output.metrics) if output.metrics else None,
+        blobs=[canon.raw_of(text) for text in output.blobs] if output.blobs else None,
+    )
+
+
+def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | None]:
+    """Judge the effects one by one; None stands for what was attached or denied."""
+    if not output.effects:
+        return []
+    asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
+    return [judge(draft, asking, i, wanted) for i, wanted in enumerate(output.effects)]
+
+
+def _check_inflight(draft: Draft, turn: Turn) -> None:
+    open_now = len(turn.cell.inflight) + len(draft.opened)
+    _bound("inflight_max", turn.workflow.limits.inflight_max, open_now)
+
+
+def _derive(draft: Draft, turn: Turn, opened: list[Opened | None]) -> None:
+    """Receipts of denials and of internal effects, in the order of the effects."""
+    if not opened:
+        return
+    asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
+    for record in list(draft.records):
+        if isinstance(record, IntentDenied):
+            receipts.settle(draft, record, "denied", receipts.denial_payload(record))
+    for each in opened:
+        if each is not None:
+            internal.perform(draft, asking, each)
+
+
+def _check_hops(draft: Draft, workflow: Workflow) -> None:
+    """A chain that feeds itself without any outside input ends somewhere (I16)."""
+    most = workflow.limits.hops_max
+    if draft.hops <= most:
+        return
+    for record in draft.records:
+        if isinstance(record, EventAdmitted | ReceiptSettled) and record.to:
+            raise LimitExceeded("hops_max", most, draft.hops)
+
+
+def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
+    deleted = output.state is None
+    if output.status != RUNNING:
+        extra: dict[str, Any] = {"result": output.result, "handled": 1}
+        if output.reason is not None:
+            extra.update(output.reason)
+        if deleted:
+            extra["handled"] = len(turn.cell.mailbox)
+        end_cell(draft, turn.workflow, turn.cell, output.status, extra)
+    if deleted:
+        delete_cell(draft, turn.cell)
+
+
+# ---- a fault --------------------------------------------------------------------------------
+
+
+def _fault_frame(turn: Turn, why: Halted) -> Frame:
+    """Nothing of the tick counts; the cell is failed or suspended as it declared (X-04)."""
+    world, workflow, cell, mail = turn
+    action = "suspended" if workflow.on_fault == "suspend" else FAILED
+    draft = Draft(world)
+    draft.hops = mail.hops + 1
+    message = why.message[:NOTE_BYTES_MAX]
+    limit = None if why.limit is None else dict(why.limit)
+    draft.add(
+        WorkflowFaulted(
+            workflow=workflow.name,
+            key=cell.id.key,
+            input_seq=mail.seq,
+            input_index=mail.index,
+            code=why.code,
+            message=message,
+            limit=limit,
+            fuel=why.fuel,
+            engine=why.engine,
+            action=action,
+        )
+    )
+    if action == FAILED:
+        draft.ended[cell.id] = FAILED
+    value = {
+        "workflow": workflow.name,
+        "key": cell.id.key or None,
+        "code": why.code,
+        "message": message,
+        "input_seq": mail.seq,
+        "limit": limit,
+        "action": {"$tag": action},
+    }
+    emit_system(draft, workflow, cell, envelopes.FAULT, value)
+    if action == FAILED:
+        extra = {"code": why.code, "message": message, "handled": 1}
+        end_cell(draft, workflow, cell, FAILED, extra)
+    return draft.frame(Answer("faulted", world.seq + 1))

@@ -1,0 +1,240 @@
+"""The world: what a journal folds to.
+
+A world is one journal and one single-threaded machine.
+Everything in it that a root covers lives in stores (`store`), so that a million parked cells cost
+the index and not memory.
+Nothing here decides; `fold` is the only writer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from tallystick.kernel import continuation, leaves
+from tallystick.kernel.active import Active, activate
+from tallystick.kernel.index import EMPTY, Blobs, Nodes
+from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail
+from tallystick.kernel.store import Calendar, Store
+from tallystick.model import envelopes
+from tallystick.model.abi import Runner
+from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.model.cells import CellId, child_entropy
+from tallystick.model.frames import GENESIS
+from tallystick.model.records import (
+    IntentDenied,
+    ProgressNoted,
+    ReceiptSettled,
+    Record,
+    Stamp,
+    WorldForked,
+)
+from tallystick.values import canon
+
+RECENT_MAX: Final = 65_536
+CATALOGUES_MAX: Final = 16
+
+
+class Settings(NamedTuple):
+    """What a node may choose; none of it can change a root."""
+
+    cell_cache: int = 4096
+    node_cache: int = 8192
+    resident_bytes_max: int = 256 * 1024 * 1024
+
+
+class Trust(NamedTuple):
+    """A public key and what its seals count for; `*` stands for all."""
+
+    public_key: bytes
+    executors: tuple[str, ...]
+    effects: tuple[str, ...]
+    revoked: bool = False
+
+    def counts_for(self, executor: str, effect: str) -> bool:
+        """True when a receipt of this executor for this effect may carry the key's seal."""
+        if self.revoked:
+            return False
+        for_executor = "*" in self.executors or executor in self.executors
+        return for_executor and ("*" in self.effects or effect in self.effects)
+
+
+class Cause(NamedTuple):
+    """The delivery whose frame is being folded; what it emits inherits from it (D4)."""
+
+    cell: CellId
+    mail: Mail
+
+    def entropy(self) -> bytes:
+        """The entropy of this tick, and so the parent of all that it causes."""
+        return child_entropy(self.mail.parent, self.cell, self.mail.seq, self.mail.index)
+
+
+class World:
+    """The live head of one world."""
+
+    def __init__(
+        self, world_id: str, blobs: Blobs, runner: Runner, settings: Settings | None = None
+    ) -> None:
+        self.id = world_id
+        self.blobs = blobs
+        self.runner = runner
+        self.settings = settings or Settings()
+        self.nodes = Nodes(blobs, self.settings.node_cache)
+        self.seq = 0
+        self.logical_ns = 0
+        self.now_ns = 0
+        self.head = GENESIS
+        self.read_only = False
+        self.manifest = EMPTY
+        self._active: Active | None = None
+        self._catalogues: OrderedDict[bytes, Catalogue] = OrderedDict()
+        self.cells: dict[str, Store[Cell]] = {}
+        self.cell_count = 0
+        self.mount({})
+        self.keys: dict[str, Trust] = {}
+        self.revoked: dict[str, str] = {}
+        self.ring: deque[CellId] = deque()
+        # Beside the state: evidence counters and what settled lately (03 section 9).
+        self.drops: dict[tuple[bytes, str], int] = {}
+        self.suppressed: dict[str, int] = {}
+        self.recent: OrderedDict[bytes, str] = OrderedDict()
+        # Within one frame: the tick being folded, and denials whose receipts follow.
+        self.cause: Cause | None = None
+        self.stamp: Stamp | None = None
+        self.denied: deque[IntentDenied] = deque()
+        # Dirty states in memory, oldest first, so that spilling needs no search.
+        self.resident: deque[tuple[CellId, bytes, int]] = deque()
+        self.resident_bytes = 0
+
+    def mount(self, roots: dict[str, bytes]) -> None:
+        """Point every store at the roots of a snapshot; missing ones are empty."""
+        nodes = self.nodes
+
+        def root(name: str) -> bytes:
+            return roots.get(name, EMPTY)
+
+        self.intents: Store[Intent] = Store(
+            nodes, leaves.put_intent, leaves.load_intent, root=root("intents")
+        )
+        self.keyed: Store[Keyed] = Store(
+            nodes, leaves.put_keyed, leaves.load_keyed, root=root("keyed")
+        )
+        self.fence: Store[Fence] = Store(
+            nodes, leaves.put_fence, leaves.load_fence, root=root("fence")
+        )
+        self.timers = Calendar(nodes, root("timers"))
+        self.expiry = Calendar(nodes, root("expiry"))
+        self.cells = {
+            name[5:]: self._cell_store(name[5:], root(name))
+            for name in roots
+            if name.startswith("cell:")
+        }
+
+    def id_of(self, first: Record) -> str:
+        """The world a frame belongs to: a fork's first record gives it its new name."""
+        return first.world if isinstance(first, WorldForked) else self.id
+
+    # ---- definitions ------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Active:
+        """The compiled tables of the active manifest."""
+        assert self._active is not None, "a world has a manifest from its first frame on"
+        return self._active
+
+    def activate(self, manifest: bytes) -> None:
+        """Make a manifest the active one; its definitions are in the blob store."""
+        self.manifest = manifest
+        self._active = activate(self.catalogue(manifest))
+
+    def catalogue(self, manifest: bytes) -> Catalogue:
+        """The definitions of a manifest, active now or once (I28)."""
+        known = self._catalogues.get(manifest)
+        if known is None:
+            body = canon.decode(leaves.read_blob(self.blobs, manifest))
+            known = Catalogue.load(body, self._definition)
+            self._catalogues[manifest] = known
+            if len(self._catalogues) > CATALOGUES_MAX:
+                self._catalogues.popitem(last=False)
+        return known
+
+    def _definition(self, text: str) -> Any:
+        return canon.decode(leaves.read_blob(self.blobs, canon.raw_of(text)))
+
+    def workflow(self, name: str) -> Workflow:
+        """An active workflow; delivery has made sure that it exists."""
+        return self.active.catalogue.workflows[name]
+
+    # ---- cells ------------------------------------------------------------------------------
+
+    def cells_of(self, workflow: str) -> Store[Cell]:
+        """The store of a workflow's cells."""
+        store = self.cells.get(workflow)
+        if store is None:
+            store = self.cells[workflow] = self._cell_store(workflow, EMPTY)
+        return store
+
+    def _cell_store(self, workflow: str, root: bytes) -> Store[Cell]:
+        def put(cell: Cell, beside: dict[bytes, bytes]) -> bytes:
+            return leaves.put_cell(cell, beside, self.document)
+
+        def load(value: bytes) -> Cell:
+            return leaves.load_cell(workflow, value, self.blobs)
+
+        return Store(self.nodes, put, load, root=root, cache=self.settings.cell_cache)
+
+    def cell(self, ident: CellId) -> Cell | None:
+        """A cell for reading."""
+        store = self.cells.get(ident.workflow)
+        return None if store is None else store.get(sha256(ident.key).digest())
+
+    def edit_cell(self, ident: CellId) -> Cell | None:
+        """A cell for `fold` to change."""
+        store = self.cells.get(ident.workflow)
+        return None if store is None else store.edit(sha256(ident.key).digest())
+
+    def state_of(self, cell: Cell) -> bytes | None:
+        """A cell's state bytes, from memory or from the blob store."""
+        if cell.state_hash is None or cell.state is not None:
+            return cell.state
+        return leaves.read_blob(self.blobs, cell.state_hash)
+
+    def stores(self) -> dict[str, Store[Any]]:
+        """Every store by the name of its root."""
+        named: dict[str, Store[Any]] = {
+            "intents": self.intents,
+            "keyed": self.keyed,
+            "fence": self.fence,
+            "timers": self.timers.store,
+            "expiry": self.expiry.store,
+        }
+        for workflow in sorted(self.cells):
+            named["cell:" + workflow] = self.cells[workflow]
+        return named
+
+    # ---- mail -------------------------------------------------------------------------------
+
+    def document(self, mail: Mail) -> bytes:
+        """The value of a mailbox entry, not yet wrapped as an arm."""
+        if mail.value is not None:
+            return mail.value
+        if mail.value_hash is not None:
+            return leaves.read_blob(self.blobs, mail.value_hash)
+        came = mail.continuation
+        assert came is not None, "an entry has a value or is a continuation"
+        payload = self._payload(came.came)
+        return continuation.document(came, mail.seq, self.catalogue(came.manifest), payload)
+
+    def _payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
+        if came.payload is not None:
+            return came.payload
+        assert isinstance(came, ReceiptSettled), "progress stands inline"
+        assert came.payload_hash is not None, "a payload stands inline or by digest"
+        return leaves.read_blob(self.blobs, came.payload_hash)
+
+    def wrapped(self, mail: Mail) -> bytes:
+        """The value of a mailbox entry as the workflow's own event."""
+        document = self.document(mail)
+        return document if mail.arm is None else envelopes.wrap(mail.arm, document)

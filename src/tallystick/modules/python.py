@@ -1,0 +1,181 @@
+"""The plain Python runner: reducers as ordinary functions, in this process (D14: trusted code).
+
+A reducer is `tick(state, event, ctx) -> Outcome | state`.
+State and event come as fresh plain values decoded from canonical bytes, so a reducer that changes
+what it was given changes nobody else's copy.
+Values it returns are admitted under the workflow's own schemas here, once; the kernel does not
+encode them again.
+Whatever a reducer raises is a fault of its tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
+from tallystick.model.abi import (
+    Content,
+    EffectRequest,
+    EmittedEvent,
+    Halted,
+    Ran,
+    TickInput,
+    TickOutput,
+    read_effect,
+    read_event,
+    read_output,
+    write_output,
+)
+from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.model.cells import RUNNING
+from tallystick.values import canon
+from tallystick.values.schema import Admitted, Schema
+
+ENGINE: Final = "python/0"  # lane 0: plain functions, no meter
+
+Function = Callable[..., Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a reducer answers, with plain values in place of documents.
+
+    `effects` are dicts of `effect`, `params` and the optional fields of the ABI; `events` are
+    dicts of `schema`, `value` and optional `key`, `tags`.
+    """
+
+    state: Any
+    status: str = RUNNING
+    result: Any = None
+    reason: Mapping[str, str] | None = None
+    effects: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[Mapping[str, Any]] = ()
+    ann: Any = None
+    logs: Sequence[Mapping[str, Any]] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+class PythonRunner:
+    """Runs functions by (module, entrypoint)."""
+
+    __slots__ = ("_functions",)
+
+    def __init__(self, functions: Mapping[tuple[str, str], Function]) -> None:
+        self._functions = dict(functions)
+
+    def tick(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
+    ) -> Ran | Halted:
+        """Run one delivery; every exception of the function is a fault."""
+        del content  # plain reducers read no blobs
+        function = self._functions.get((workflow.module, workflow.entrypoint))
+        if function is None:
+            return _halted("exception", f"no function {workflow.entrypoint} is loaded")
+        try:
+            state = None if tick.state is None else canon.decode(tick.state)
+            ctx = None if tick.ctx is None else canon.decode(tick.ctx)
+            answer = function(state, canon.decode(tick.value), ctx)
+            output = _output(catalogue, workflow, answer)
+            return Ran(output, write_output(output), 0, ENGINE)
+        except LimitExceeded as why:
+            return Halted(why.code, why.message, 0, ENGINE, why.limit)
+        except TickFault as why:
+            return _halted(why.code, why.message)
+        except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
+            return _halted("exception", f"{type(why).__name__}: {why}")
+
+    def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
+        """Plain functions have no init of their own."""
+        del workflow, tick
+        return None
+
+    def pure(self, module: str, entrypoint: str, data: bytes, ctx: bytes | None) -> bytes | Halted:
+        """Call a pure function: `{version, input, ctx?}` in, `{output}` out (K-02)."""
+        function = self._functions.get((module, entrypoint))
+        if function is None:
+            return _halted("exception", f"no function {entrypoint} is loaded")
+        try:
+            given: dict[str, Any] = {"version": 1, "input": canon.decode(data)}
+            if ctx is not None:
+                given["ctx"] = canon.decode(ctx)
+            answer = function(given)
+            if type(answer) is not dict or answer.keys() != {"output"}:
+                return _halted("bad_output", "a pure function answers {output} and nothing else")
+            return canon.encode(answer["output"])
+        except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
+            return _halted("exception", f"{type(why).__name__}: {why}")
+
+
+def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput:
+    if not isinstance(answer, Outcome):
+        answer = Outcome(answer)
+    state = None if answer.state is None else _admit(workflow.state, answer.state, "state")
+    events = tuple([_event(catalogue, e) for e in answer.events])
+    effects = tuple([_effect(catalogue, e) for e in answer.effects])
+    if (
+        answer.status == RUNNING
+        and answer.reason is None
+        and answer.result is None
+        and answer.ann is None
+        and not answer.logs
+        and not answer.metrics
+    ):
+        # The common case needs no envelope walk: every part is admitted or checked already.
+        return TickOutput(state=state, events=events, effects=effects)
+    output = read_output(_envelope(workflow, answer, state))
+    return output._replace(events=events, effects=effects)
+
+
+def _envelope(workflow: Workflow, answer: Outcome, state: Admitted | None) -> dict[str, Any]:
+    """Any other answer goes through the envelope check that every lane passes."""
+    raw: dict[str, Any] = {"state": state, "status": answer.status}
+    if answer.result is not None:
+        raw["result"] = canon.encode(answer.result)
+    if answer.reason is not None:
+        raw["reason"] = dict(answer.reason)
+    if answer.ann is not None:
+        schema = workflow.annotations
+        fitted = None if schema is None else _admit(schema, answer.ann, "ann").bytes
+        raw["ann"] = canon.encode(answer.ann) if fitted is None else fitted
+    if answer.logs:
+        raw["logs"] = [dict(entry) for entry in answer.logs]
+    if answer.metrics:
+        raw["metrics"] = dict(answer.metrics)
+    return raw
+
+
+def _event(catalogue: Catalogue, raw: Mapping[str, Any]) -> EmittedEvent:
+    read = dict(raw)
+    schema = catalogue.schemas.get(str(raw.get("schema")))
+    read["value"] = _document(schema, raw.get("value"))
+    return read_event(read)
+
+
+def _effect(catalogue: Catalogue, raw: Mapping[str, Any]) -> EffectRequest:
+    read = dict(raw)
+    effect = catalogue.effects.get(str(raw.get("effect")))
+    read["params"] = _document(None if effect is None else effect.params, raw.get("params"))
+    return read_effect(read)
+
+
+def _document(schema: Schema | None, value: Any) -> bytes | Admitted:
+    """A value under its schema; one that does not fit goes on as it is, to be judged."""
+    if schema is not None:
+        try:
+            return schema.admit(value)
+        except SchemaMismatch:
+            pass  # not swallowed: the kernel reads the bytes below and says what is wrong
+    return canon.encode(value)
+
+
+def _admit(schema: Schema, value: Any, what: str) -> Admitted:
+    try:
+        return schema.admit(value)
+    except (SchemaMismatch, NotCanonical) as why:
+        raise TickFault(f"{what} does not fit {schema.name}: {why}", code="bad_output") from why
+
+
+def _halted(code: str, message: str) -> Halted:
+    return Halted(code, message, 0, ENGINE)

@@ -1,0 +1,178 @@
+"""Small worlds for tests: the order workflow, a counter, and pieces to build others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.modules.python import Outcome
+
+RECORD = "record"
+
+
+def schema(name: str, type_: Any) -> dict[str, Any]:
+    return {"$kind": "defschema", "name": name, "type": type_}
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {"record": fields}
+
+
+TEXT = {"text": {}}
+NAT = {"nat": {}}
+INT = {"int": {}}
+BYTES = {"bytes": {}}
+UNIT = {"unit": {}}
+
+
+def opt(inner: Any) -> dict[str, Any]:
+    return {"option": inner}
+
+
+def ref(name: str) -> dict[str, Any]:
+    return {"ref": name}
+
+
+def arms(**names: str) -> dict[str, Any]:
+    return {"variant": {tag: ref(name) for tag, name in names.items()}}
+
+
+RECEIPT = "sys/EffectReceiptEnvelope@1"
+REJECTED = "sys/EffectReceiptRejected@1"
+CANCEL = "sys/CancelRequested@1"
+PROGRESS = "sys/EffectStreamFrame@1"
+
+
+def module(name: str = "t/code@1", **more: Any) -> dict[str, Any]:
+    return {
+        "$kind": "defmodule",
+        "name": name,
+        "runtime": {
+            "kind": "python",
+            "python": "3.11",
+            "artifact": {"kind": "python_bundle", "root_hash": "sha256:" + "1" * 64},
+        },
+        **more,
+    }
+
+
+def outside(name: str = "t/outside@1") -> dict[str, Any]:
+    return {"$kind": "defmodule", "name": name, "runtime": {"kind": "external"}}
+
+
+def workflow(name: str, state: str, event: str, **more: Any) -> dict[str, Any]:
+    made = {
+        "$kind": "defworkflow",
+        "name": name,
+        "state": state,
+        "event": event,
+        "effects_emitted": [],
+        "impl": {"module": "t/code@1", "entrypoint": name.split("/")[1].split("@")[0]},
+    }
+    made.update(more)
+    return made
+
+
+def effect(name: str, params: str, receipt: str, **more: Any) -> dict[str, Any]:
+    return {
+        "$kind": "defeffect",
+        "name": name,
+        "params": params,
+        "receipt": receipt,
+        "impl": {"module": "t/outside@1", "entrypoint": "outside"},
+        **more,
+    }
+
+
+def allow_all(*caps: str, bindings: dict[str, dict[str, str]] | None = None) -> dict[str, Any]:
+    """Authority sections: a grant per capability, and one allow rule."""
+    grants = [{"name": cap.split("/")[1].split("@")[0], "cap": cap, "params": {}} for cap in caps]
+    return {
+        "authority": {"grants": grants, "policies": ["t/all@1"]},
+        "module_bindings": {w: {"slots": s} for w, s in (bindings or {}).items()},
+    }
+
+
+ALLOW = {
+    "$kind": "defpolicy",
+    "name": "t/all@1",
+    "rules": [{"id": "all", "when": {"origin": "workflow"}, "decision": "allow"}],
+}
+
+
+def manifest(subscriptions: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "$kind": "manifest",
+        "air_version": "2",
+        "routing": {"subscriptions": subscriptions},
+        **more,
+    }
+
+
+# ---- the order world ------------------------------------------------------------------------
+
+ORDER = "com.acme/order.flow@1"
+CREATED = "com.acme/OrderCreated@1"
+CHARGE = "com.acme/charge@1"
+
+
+def order_documents(**more: Any) -> list[dict[str, Any]]:
+    return [
+        schema("com.acme/OrderId@1", TEXT),
+        schema(
+            CREATED,
+            record(order_id=TEXT, amount_cents=NAT, note=opt(TEXT)),
+        ),
+        schema(
+            "com.acme/OrderEvent@1",
+            arms(Created=CREATED, Receipt=RECEIPT, Rejected=REJECTED, Cancel=CANCEL),
+        ),
+        schema(
+            "com.acme/OrderState@1",
+            record(order_id=TEXT, phase=TEXT, attempt=NAT, ref=opt(TEXT)),
+        ),
+        schema("com.acme/ChargeParams@1", record(order_id=TEXT, cents=NAT)),
+        schema("com.acme/ChargeReceipt@1", record(ref=TEXT)),
+        module(),
+        outside(),
+        effect(CHARGE, "com.acme/ChargeParams@1", "com.acme/ChargeReceipt@1"),
+        workflow(
+            ORDER,
+            "com.acme/OrderState@1",
+            "com.acme/OrderEvent@1",
+            key_schema="com.acme/OrderId@1",
+            effects_emitted=[CHARGE],
+            cap_slots={"pay": "effect"},
+            **more,
+        ),
+        ALLOW,
+        manifest(
+            [{"event": CREATED, "workflow": ORDER, "key_field": "order_id"}],
+            **allow_all("sys/effect@1", bindings={ORDER: {"pay": "effect"}}),
+        ),
+    ]
+
+
+def order_flow(state: Any, event: Any, ctx: Any) -> Outcome:
+    """Charge an order once; done when the receipt says ok."""
+    tag, value = event["$tag"], event["$value"]
+    if tag == "Created":
+        new = {"order_id": value["order_id"], "phase": "charging", "attempt": 1, "ref": None}
+        params = {"order_id": value["order_id"], "cents": value["amount_cents"]}
+        return Outcome(new, effects=[{"effect": CHARGE, "params": params, "cap_slot": "pay"}])
+    if tag == "Receipt":
+        status = value["status"]["$tag"]
+        if status == "ok":
+            return Outcome({**state, "phase": "paid"}, status="completed", result=status)
+        return Outcome(
+            {**state, "phase": status},
+            status="failed",
+            reason={"code": "charge." + status, "message": "not charged"},
+        )
+    return Outcome({**state, "phase": tag})
+
+
+FUNCTIONS = {("t/code@1", "order.flow"): order_flow}
+
+
+def created(order_id: str, cents: int = 1250) -> dict[str, Any]:
+    return {"order_id": order_id, "amount_cents": cents, "note": None}
