@@ -105,7 +105,7 @@ def _tables(tokens: list[str], words: list[str]) -> list[str]:
     expecting = False
     at = 0
     while at < len(tokens):
-        token, word = tokens[at], words[at]
+        sign, word = tokens[at], words[at]
         at += 1
         if word in _BEFORE_TABLES:
             expecting = in_from[-1] = True
@@ -115,11 +115,11 @@ def _tables(tokens: list[str], words: list[str]) -> list[str]:
             found.append(name)
         elif word in _AFTER_TABLES:
             in_from[-1] = False
-        elif token == "," and in_from[-1]:
+        elif sign == "," and in_from[-1]:
             expecting = True
-        if token == "(":
+        if sign == "(":
             in_from.append(False)
-        elif token == ")" and len(in_from) > 1:
+        elif sign == ")" and len(in_from) > 1:
             in_from.pop()
     return found
 
