@@ -11,16 +11,21 @@ from typing import Any
 
 from tallystick.model.definitions import Finding, read_definition, refusal
 from tallystick.model.lower import lower
-from tallystick.model.manifest import assemble
+from tallystick.model.manifest import assemble, read_manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Canonical definitions and manifest; `manifest` is None when an error was found."""
+    """Canonical definitions and manifest; `manifest` is None when an error was found.
+
+    `draft` is the manifest's wiring as it was read, so that a check can go on after an error; it
+    is None only when the manifest source itself cannot be read.
+    """
 
     definitions: tuple[dict[str, Any], ...]
     manifest: dict[str, Any] | None
     findings: tuple[Finding, ...]
+    draft: dict[str, Any] | None = None
 
     @property
     def refused(self) -> bool:
@@ -41,10 +46,13 @@ def read_sources(documents: Iterable[Any]) -> Sources:
         found.extend(problems)
         if made is not None:
             definitions.append(made)
-    manifest, problems = assemble(definitions, lowered.manifest or {})
+    source = lowered.manifest or {}
+    draft, _ = read_manifest(source)
+    manifest, problems = assemble(definitions, source)
     found.extend(problems)
-    sources = Sources(tuple(definitions), manifest, tuple(found))
-    return Sources(sources.definitions, None, sources.findings) if sources.refused else sources
+    if any(not finding.warning for finding in found):
+        manifest = None
+    return Sources(tuple(definitions), manifest, tuple(found), draft)
 
 
 def canonical_sources(documents: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
