@@ -12,22 +12,83 @@ from tallystick.authority.urls import Url, read_url
 from tests.authority.grants import code_of, grant, judge
 
 # Under a grant for api.example, https, path /v1, and no inside network.
+_URL_TEXT = """
+https://api.example@evil.example/v1
+https://user:pw@api.example/v1
+https://api.example:443@evil.example/v1
+https://api.example%40evil.example/v1
+https://evil.example/v1
+https://evil.example?api.example/v1
+https://evil.example#api.example/v1
+https://api.example#@evil.example/v1
+https://evil.example\\@api.example/v1
+https://api.example\\.evil.example/v1
+https:\\\\api.example/v1
+https:/api.example/v1
+https:api.example/v1
+//api.example/v1
+api.example/v1
+http://api.example/v1
+ftp://api.example/v1
+file:///etc/passwd
+gopher://api.example/v1
+javascript://api.example/v1
+https://api.example./v1
+https://api.example.evil.example/v1
+https://xapi.example/v1
+https://.api.example/v1
+https://api..example/v1
+https://-api.example/v1
+https://api.exa%6dple/v1
+https://api.example:/v1
+https://api.example:0/v1
+https://api.example:65536/v1
+https://api.example:0443/v1
+https://api.example:443:80/v1
+https://api.example/v1/../admin
+https://api.example/v1/./../admin
+https://api.example/v1/%2e%2e/admin
+https://api.example/v1/.%2E/admin
+https://api.example/v1/%252e%252e/admin
+https://api.example/v1/..%2fadmin
+https://api.example/v1/..%5cadmin
+https://api.example/v1/..;/admin
+https://api.example/v1/..\\admin
+https://api.example/v1%2f..%2fadmin
+https://api.example/v1//admin
+https://api.example//v1
+https://api.example/v1/%00
+https://api.example/v1/%0d%0aHost:x
+https://api.example/v1/%zz
+https://api.example/v1/%
+https://api.example/v12
+https://api.example/V1
+https://api.example/
+https://api.example
+https://api.example?/v1
+https://[::1]/v1
+https://[api.example]/v1
+https:///v1
+https://
+"""
 URLS = [
-    *"""\nhttps://api.example@evil.example/v1\nhttps://user:pw@api.example/v1\nhttps://api.example:443@evil.example/v1\nhttps://api.example%40evil.example/v1\nhttps://evil.example/v1\nhttps://evil.example?api.example/v1\nhttps://evil.example#api.example/v1\nhttps://api.example#@evil.example/v1\nhttps://evil.example\\@api.example/v1\nhttps://api.example\\.evil.example/v1\nhttps:\\\\api.example/v1\nhttps:/api.example/v1\nhttps:api.example/v1\n//api.example/v1\napi.example/v1\nhttp://api.example/v1\nftp://api.example/v1\nfile:///etc/passwd\ngopher://api.example/v1\njavascript://api.example/v1\nhttps://api.example./v1\nhttps://api.example.evil.example/v1\nhttps://xapi.example/v1\nhttps://.api.example/v1\nhttps://api..example/v1\nhttps://-api.example/v1\nhttps://ⓐpi.example/v1\nhttps://api。example/v1\nhttps://api.exa%6dple/v1\nhttps://api.example:/v1\nhttps://api.example:0/v1\nhttps://api.example:65536/v1\nhttps://api.example:0443/v1\nhttps://api.example:443:80/v1\nhttps://api.example/v1/../admin\nhttps://api.example/v1/./../admin\nhttps://api.example/v1/%2e%2e/admin\nhttps://api.example/v1/.%2E/admin\nhttps://api.example/v1/%252e%252e/admin\nhttps://api.example/v1/..%2fadmin\nhttps://api.example/v1/..%5cadmin\nhttps://api.example/v1/..;/admin\nhttps://api.example/v1/..\\admin\nhttps://api.example/v1%2f..%2fadmin\nhttps://api.example/v1//admin\nhttps://api.example//v1\nhttps://api.example/v1/%00\nhttps://api.example/v1/%0d%0aHost:x\nhttps://api.example/v1/%zz\nhttps://api.example/v1/%\nhttps://api.example/v12\nhttps://api.example/V1\nhttps://api.example/\nhttps://api.example\nhttps://api.example?/v1\nhttps://[::1]/v1\nhttps://[api.example]/v1\nhttps:///v1\nhttps://\n""".strip().splitlines(),
+    *_URL_TEXT.split(),
+    "https://\u24d0pi.example/v1",
+    "https://api\u3002example/v1",
     "",
     "https://api.example/v1 x",
     " https://api.example/v1",
     "https://api.example/v1\n",
     "https://api.example\t/v1",
     "https://api\u200b.example/v1",
-    "https://аpi.example/v1",
-    "https://api.example:44３/v1",
+    "https://\u0430pi.example/v1",
+    "https://api.example:44\uff13/v1",
     "https://api.example/v1/\x00",
     "https://api.example/v1/" + "a" * 9000,
 ]
 
 # Under a grant without any field: only the inside rule stands.
-INSIDE = """
+_INSIDE_TEXT = """
 http://127.0.0.1/
 http://127.1/
 http://127.0.1/
@@ -88,7 +149,8 @@ http://printer.local/
 http://intranet/
 http://router.lan/
 http://nas.home.arpa/
-""".strip().splitlines()
+"""
+INSIDE = _INSIDE_TEXT.split()
 
 PATHS = [
     "",

@@ -20,7 +20,7 @@ SOURCE_MAX = 16 * 1024
 TOKENS_MAX = 4096
 
 # Only the grammar of this environment is used: it has no extensions, loads and renders nothing.
-_GRAMMAR = Environment(extensions=(), keep_trailing_newline=True, autoescape=False)  # noqa: S701 - never renders
+_GRAMMAR = Environment(keep_trailing_newline=True)  # noqa: S701 - it never renders
 
 _OPEN = re.compile(r"\{\{|\{%|\{#")
 _TOKEN = re.compile(r"\s+|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|\w+|.", re.DOTALL)
