@@ -40,6 +40,7 @@ def _no_refs(name: str) -> NoReturn:
 
 
 def _breach(old: Type, new: Type, path: str) -> str | None:
+    # tidy: the table of rules, row by row.
     if isinstance(new, Option):
         inner = old.inner if isinstance(old, Option) else old
         return _breach(inner, new.inner, under(path, "option"))

@@ -74,7 +74,7 @@ def _exponent(text: str | None) -> int:
     if len(digits) > 9:
         # Far out of range for every coefficient that a text can hold; and never a long int().
         raise Misfit("out_of_range", _RANGE)
-    return int(text)
+    return int(f"-{digits}" if text.startswith("-") else digits) if digits else 0
 
 
 def _reduced(sign: str, digits: str, exponent: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from tallystick.values.schema.lens import ABSENT
 from tallystick.values.schema.nodes import (
@@ -50,6 +51,13 @@ def _words(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"{'array' if isinstance(value, list) else type(value).__name__} of {len(value)}"
     return type(value).__name__
+
+
+def token_of(key: Any) -> str:
+    """A key as a step of a path: text that every writer of JSON can say."""
+    if isinstance(key, str):
+        return str.__str__(key).encode("utf-8", "backslashreplace").decode("utf-8")
+    return str(key) if isinstance(key, UUID) else describe(key)
 
 
 def type_name(node: Type) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tallystick.values import canon
 from tallystick.values.schema import lens as lenses
 from tallystick.values.schema.freeform import json_leaf
-from tallystick.values.schema.got import describe, type_name
+from tallystick.values.schema.got import describe, token_of, type_name
 from tallystick.values.schema.lens import ABSENT, InPair, Lens
 from tallystick.values.schema.misfit import Misfit
 from tallystick.values.schema.nodes import (
@@ -82,6 +82,7 @@ class _Judge:
 
     def visit(self, node: Type, value: Any, path: str, depth: int) -> Any:
         """One position: the canonical value, or ABSENT with a finding."""
+        # tidy: the wrappers of a type in the order in which they are taken off.
         if self.lens is lenses.SUGAR and _switches(node, value):
             self.lens = lenses.TAGGED
             result = self.visit(node, value["$tagged"], under(path, "$tagged"), depth)
@@ -134,7 +135,11 @@ class _Judge:
             case ListOf(item):
                 return self.items(item, self.lens.items(value), path, depth)
             case SetOf(item):
-                return self.members(item, self.lens.members(value), path, depth)
+                members = self.lens.members(value)
+                if isinstance(value, (set, frozenset)):
+                    # Faults of a set are found in one order, whatever the seed of its hashes.
+                    members = sorted(members, key=describe)
+                return self.members(item, members, path, depth)
             case MapOf():
                 return self.map(node, value, path, depth)
             case _:
@@ -154,7 +159,7 @@ class _Judge:
         for name in value:
             if name not in result and not any(name == known for known, _ in node.fields):
                 # Inside a secret not even the names of stray fields are shown.
-                at = path if self.hidden else under(path, str(name))
+                at = path if self.hidden else under(path, token_of(name))
                 self.fault(Misfit("unknown_field", "no such field"), None, value[name], at)
         return result
 
@@ -210,7 +215,7 @@ class _Judge:
         )
         if not in_list:
             for given, part in self.lens.pairs(value, node.key):
-                at = path if self.hidden else under(path, str(given))
+                at = path if self.hidden else under(path, token_of(given))
                 yield self.key(node, given, given, at), at, part, at
             return
         for i, entry in enumerate(self.lens.items(value)):
@@ -250,7 +255,7 @@ class _Judge:
         """A text-keyed map of free-form data."""
         result: dict[str, Any] = {}
         for name in value:
-            at = under(path, str(name))
+            at = under(path, token_of(name))
             try:
                 key = lenses.NATIVE.leaves["text"](name)
             except Misfit as misfit:
