@@ -132,7 +132,8 @@ class Outlook:
             Path(target).write_text(render(load_clauses(), self.outcomes), encoding="utf-8")
         if (target := self.config.getoption("--conformance-check")) and not session.testsfailed:
             table = read_table(Path(target).read_text("utf-8"))
-            self.found = differences(table, self.config.stash[CITED], whole=is_whole(self.config))
+            cited = self.config.stash[CITED]
+            self.found = differences(table, cited, whole=is_whole(self.config))
             if self.found:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -221,6 +221,15 @@ _TIMELY = re.compile(r"(^|_)(time|now|due|at|timeout|delay|deadline|age|elapsed|
 _COARSE = re.compile(r"_(s|sec|secs|seconds|ms|millis|us|minutes|hours)$")
 
 
+def _annotations(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            yield node.lineno, node.arg, ast.unparse(node.annotation)
+        elif isinstance(node, ast.AnnAssign):
+            target = ast.unparse(node.target).rsplit(".", 1)[-1]
+            yield node.lineno, target, ast.unparse(node.annotation)
+
+
 def time_in_pure_rooms(source: Source) -> Iterator[Finding]:
     """Time is an int of nanoseconds; datetime is known to two rooms, at the edge."""
     if not source.pure:
@@ -233,15 +242,11 @@ def time_in_pure_rooms(source: Source) -> Iterator[Finding]:
             )
             if "datetime" in modules:
                 yield node.lineno, "datetime in a pure room"
-        named = None
-        if isinstance(node, ast.arg) and node.annotation is not None:
-            named = node.arg, ast.unparse(node.annotation)
-        elif isinstance(node, ast.AnnAssign):
-            named = ast.unparse(node.target).rsplit(".", 1)[-1], ast.unparse(node.annotation)
-        if named and re.search(r"\bfloat\b", named[1]) and _TIMELY.search(named[0]):
-            yield node.lineno, f"float time: {named[0]}"
-        if named and _COARSE.search(named[0]) and named[1] in {"int", "float"}:
-            yield node.lineno, f"time in another unit than ns: {named[0]}"
+    for line, name, type_ in _annotations(source.tree):
+        if re.search(r"\bfloat\b", type_) and _TIMELY.search(name):
+            yield line, f"float time: {name}"
+        if _COARSE.search(name) and type_ in {"int", "float"}:
+            yield line, f"time in another unit than ns: {name}"
 
 
 def mocks_below_node(source: Source) -> Iterator[Finding]:
