@@ -20,7 +20,9 @@ from tallystick.model.frames import open_frame
 from tallystick.model.manifest import manifest_hash
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Job, NewWorld, Ticket, create_world, open_driver
+from tallystick.node.driver import Driver, Job, Ports, Ticket
+from tallystick.node.points import Points
+from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
 
@@ -84,9 +86,10 @@ class Rig:
         self.jobs = Jobs()
         self.settings = settings
         new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
-        self.driver: Driver = create_world(
-            self.journal, new, self.runner, self.clock, self.jobs, settings=settings
-        )
+        self.driver: Driver = create_world(self.ports(), new, self.runner, settings)
+
+    def ports(self) -> Ports:
+        return Ports(self.journal, self.clock, self.jobs, Points())
 
     @property
     def world(self):
@@ -194,12 +197,7 @@ class Rig:
         other.__dict__.update(self.__dict__)
         other.jobs = Jobs()
         other.driver = open_driver(
-            self.journal,
-            self.world.id,
-            self.runner,
-            self.clock,
-            other.jobs,
-            settings=settings or self.settings,
+            other.ports(), self.world.id, self.runner, settings or self.settings
         )
         return other
 

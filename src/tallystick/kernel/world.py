@@ -136,6 +136,11 @@ class World:
         """The world a frame belongs to: a fork's first record gives it its new name."""
         return first.world if isinstance(first, WorldForked) else self.id
 
+    def rehouse(self, blobs: Blobs) -> None:
+        """Read and stage blobs elsewhere from here on: a fork writes into its own store."""
+        self.blobs = blobs
+        self.nodes.rehouse(blobs)
+
     # ---- definitions ------------------------------------------------------------------------
 
     @property

@@ -15,7 +15,6 @@ This driver is synchronous and starts no thread; a shell may call it from one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from tallystick.errors import NotOwner, TallyError
@@ -23,15 +22,12 @@ from tallystick.journal.base import Append, Fenced, Head, Journal, SnapshotRow
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Answer, Frame
-from tallystick.kernel.govern import Genesis, create
 from tallystick.kernel.inputs import Clock as ClockInput
-from tallystick.kernel.inputs import Input, Operate, Sample, Submit, TakeSnapshot
+from tallystick.kernel.inputs import Input, Operate, Submit, TakeSnapshot
 from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.parts import KERNEL, Intent
-from tallystick.kernel.replay import open_world
 from tallystick.kernel.settle import next_due_ns
-from tallystick.kernel.world import Settings, World
-from tallystick.model.abi import Runner
+from tallystick.kernel.world import World
 from tallystick.model.effects import dispatch_key
 from tallystick.model.frames import Sealed
 from tallystick.node.clock import Clock
@@ -82,26 +78,27 @@ class _Staged(NamedTuple):
     ticket: Ticket | None
 
 
+class Ports(NamedTuple):
+    """What a driver is given of the outside: storage, time, and where intents go."""
+
+    journal: Journal
+    clock: Clock
+    outbox: Outbox
+    points: Points
+
+
 class Driver:
     """One world, its journal and its outbox."""
 
-    def __init__(
-        self,
-        world: World,
-        journal: Journal,
-        blobs: StagedBlobs,
-        head: Head,
-        clock: Clock,
-        outbox: Outbox,
-        points: Points | None = None,
-    ) -> None:
+    def __init__(self, world: World, ports: Ports, blobs: StagedBlobs, head: Head) -> None:
         self.world = world
-        self.journal = journal
+        self.ports = ports
+        self.journal = ports.journal
         self.blobs = blobs
         self.head = head
-        self.clock = clock
-        self.outbox = outbox
-        self.points = points or Points()
+        self.clock = ports.clock
+        self.outbox = ports.outbox
+        self.points = ports.points
         self.work: deque[Ticket] = deque()
         self.ingress: deque[Ticket] = deque()
         self.staged: list[_Staged] = []
@@ -125,7 +122,7 @@ class Driver:
         frame = advance(self.world)
         if frame is None:
             return False
-        self._stage(frame, None)
+        self.stage(frame)
         return True
 
     def tick(self) -> bool:
@@ -133,7 +130,7 @@ class Driver:
         frame = advance(self.world)
         if frame is None:
             return False
-        self._stage(frame, None)
+        self.stage(frame)
         return True
 
     def _handle(self, ticket: Ticket) -> None:
@@ -147,9 +144,10 @@ class Driver:
             ticket.error = None
             self.staged.append(_Staged(_refused(self.world, why), None, ticket))
             return
-        self._stage(frame, ticket)
+        self.stage(frame, ticket)
 
-    def _stage(self, frame: Frame, ticket: Ticket | None) -> None:
+    def stage(self, frame: Frame, ticket: Ticket | None = None) -> None:
+        """Fold a decided frame and keep it for the next commit."""
         self.points.at("frame.built")
         sealed = accept(self.world, frame)
         self.points.at("frame.folded")
@@ -289,75 +287,3 @@ def _snapshots(batch: list[_Staged]) -> list[SnapshotRow]:
         if plan is not None:
             rows.append(SnapshotRow(plan.seq, plan.root, canon.digest_of(plan.document)))
     return rows
-
-
-# ---- opening --------------------------------------------------------------------------------
-
-Settle = Callable[[Job], None]
-
-
-class NewWorld(NamedTuple):
-    """What a new world needs: its id, its bundle, and the node's public key."""
-
-    world: str
-    bundle: bytes
-    manifest: bytes
-    blobs: dict[bytes, bytes]
-    node_key: bytes
-
-
-def create_world(
-    journal: Journal,
-    new: NewWorld,
-    runner: Runner,
-    clock: Clock,
-    outbox: Outbox,
-    *,
-    settings: Settings | None = None,
-    points: Points | None = None,
-) -> Driver:
-    """Create a world and make its first frame durable."""
-    epoch = journal.acquire(new.world)
-    head = journal.head(new.world)._replace(epoch=epoch)
-    blobs = StagedBlobs(journal, new.world)
-    world = World(new.world, blobs, runner, settings)
-    driver = Driver(world, journal, blobs, head, clock, outbox, points)
-    sample: Sample = clock.sample()
-    genesis = Genesis(
-        world=new.world,
-        sample=sample,
-        bundle=new.bundle,
-        manifest=new.manifest,
-        blobs=new.blobs,
-        node_key=new.node_key,
-    )
-    driver._stage(create(world, genesis), None)  # noqa: SLF001 - the one frame before any input
-    driver.flush()
-    return driver
-
-
-def open_driver(
-    journal: Journal,
-    world_id: str,
-    runner: Runner,
-    clock: Clock,
-    outbox: Outbox,
-    *,
-    settings: Settings | None = None,
-    points: Points | None = None,
-) -> Driver:
-    """Open a world: newest snapshot, then the tail; becomes its only writer."""
-    epoch = journal.acquire(world_id)
-    head = journal.head(world_id)._replace(epoch=epoch)
-    blobs = StagedBlobs(journal, world_id)
-    rows = journal.snapshots(world_id)
-    pinned = rows[-1] if rows else None
-    world = open_world(
-        world_id,
-        journal.read(world_id, after=0 if pinned is None else pinned.seq),
-        blobs,
-        runner,
-        pinned=None if pinned is None else pinned.document,
-        settings=settings,
-    )
-    return Driver(world, journal, blobs, head, clock, outbox, points)

@@ -1,0 +1,199 @@
+"""Reachability: what garbage collection must keep (K-44, I21).
+
+Marking starts from pinned snapshots, from the journal tail behind the oldest of them, and from
+what is open; typed `hash` fields and blob edges are followed.
+Whatever is not marked here is not named by anything that can still be opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tallystick.errors import NotCanonical
+from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
+from tallystick.kernel.leaves import read_blob
+from tallystick.model.catalogue import Catalogue
+from tallystick.model.frames import Sealed, open_frame
+from tallystick.model.records import (
+    BundleActivate,
+    EventAdmitted,
+    IntentDenied,
+    IntentOpened,
+    ReceiptSettled,
+    Record,
+    Ticked,
+)
+from tallystick.values import canon
+
+EDGE: Final = "blob_edge@1"
+_HASH_TEXT: Final = 71
+
+CatalogueOf = Callable[[bytes], Catalogue]
+
+
+class Marks:
+    """The digests that must be kept; each is visited once."""
+
+    def __init__(self, blobs: Blobs, catalogue_of: CatalogueOf) -> None:
+        self._blobs = blobs
+        self._catalogue_of = catalogue_of
+        self._manifest = EMPTY
+        self.kept: dict[bytes, None] = {}
+
+    def digests(self) -> frozenset[bytes]:
+        """All that was marked."""
+        return frozenset(self.kept)
+
+    # ---- roots ------------------------------------------------------------------------------
+
+    def snapshot(self, digest: bytes) -> None:
+        """Everything that a pinned snapshot reaches."""
+        if not self._new(digest):
+            return
+        raw = canon.decode(read_blob(self._blobs, digest))
+        self.manifest(raw["manifest"])
+        for name, root in raw["roots"].items():
+            self._trie(root, self._leaf_marker(name))
+
+    def index(self, root: bytes) -> None:
+        """The nodes of an index that a live world still reads."""
+        if root != EMPTY:
+            self._trie(root, lambda _value: None)
+
+    def tail(self, frames: Iterable[Sealed]) -> None:
+        """Everything that journal frames name."""
+        for frame in frames:
+            for record in open_frame(frame.body)[3]:
+                self.record(record)
+
+    def manifest(self, digest: bytes) -> None:
+        """A manifest, its definitions and its artifacts."""
+        self._manifest = digest
+        if not self._new(digest):
+            return
+        self._texts(canon.decode(read_blob(self._blobs, digest)))
+
+    def record(self, record: Record) -> None:
+        """What one record names."""
+        if isinstance(record, BundleActivate):
+            self._any(record.bundle)
+            self.manifest(record.to)
+        elif isinstance(record, Ticked):
+            self._any(record.after)
+            self._state(record.workflow, record.after)
+            for digest in record.blobs or ():
+                self._any(digest)
+        elif isinstance(record, EventAdmitted):
+            self._any(record.value_hash)
+            self._typed(record.schema, record.value or self._read(record.value_hash))
+        elif isinstance(record, IntentOpened | IntentDenied):
+            self._intent(record)
+        elif isinstance(record, ReceiptSettled):
+            self._any(record.payload_hash)
+            self._texts_of(record.payload)
+
+    def _intent(self, record: IntentOpened | IntentDenied) -> None:
+        self._any(record.params_hash)
+        self._texts_of(record.params)
+
+    # ---- tries ------------------------------------------------------------------------------
+
+    def _trie(self, digest: bytes, leaf: Callable[[bytes], None]) -> None:
+        if not self._new(digest):
+            return
+        node = parse_node(read_blob(self._blobs, digest))
+        if isinstance(node, Branch):
+            for kid in node.kids:
+                if isinstance(kid, bytes):
+                    self._trie(kid, leaf)
+        else:
+            leaf(node.value)
+
+    def _leaf_marker(self, name: str) -> Callable[[bytes], None]:
+        if name.startswith("cell:"):
+            return lambda value: self._cell(name[5:], value)
+        if name in ("intents", "keyed"):
+            return self._intent_leaf
+        return lambda _value: None
+
+    def _cell(self, workflow: str, value: bytes) -> None:
+        raw = canon.decode(value)
+        self._any(raw["state_hash"])
+        self._state(workflow, raw["state_hash"])
+        self._any(raw["inflight"])
+        if raw["mailbox"] is not None:
+            self._any(raw["mailbox"])
+            for entry in canon.decode(read_blob(self._blobs, raw["mailbox"])):
+                self._any(entry["value_hash"])
+                self._texts_of(entry["value"])
+
+    def _intent_leaf(self, value: bytes) -> None:
+        raw = canon.decode(value)
+        self._any(raw["manifest"])
+        self.manifest(raw["manifest"])
+        for name in ("record", "opened", "settled"):
+            if raw.get(name) is not None:
+                inner = canon.decode(raw[name])
+                self._any(inner.get("params_hash"))
+                self._any(inner.get("payload_hash"))
+                self._texts_of(inner.get("params"))
+                self._texts_of(inner.get("payload"))
+
+    # ---- values -----------------------------------------------------------------------------
+
+    def _state(self, workflow: str, digest: bytes | None) -> None:
+        known = self._catalogue_of(self._manifest).workflows.get(workflow)
+        data = self._read(digest)
+        if known is not None and data is not None:
+            for text in known.state.hashes(canon.decode(data)):
+                self._any(canon.raw_of(text))
+
+    def _typed(self, schema: str, data: bytes | None) -> None:
+        known = self._catalogue_of(self._manifest).schemas.get(schema)
+        if known is not None and data is not None:
+            for text in known.hashes(canon.decode(data)):
+                self._any(canon.raw_of(text))
+
+    def _texts_of(self, data: bytes | None) -> None:
+        if data is None:
+            return
+        try:
+            self._texts(canon.decode(data))
+        except NotCanonical:
+            return  # an unreadable payload is kept as evidence; it names nothing
+
+    def _texts(self, value: Any) -> None:
+        """Every hash in a value whose schema is not at hand: keeping too much is safe."""
+        if type(value) is str:
+            if len(value) == _HASH_TEXT and value.startswith("sha256:"):
+                self._any(canon.raw_of(value))
+        elif type(value) is dict:
+            for inner in value.values():
+                self._texts(inner)
+        elif type(value) is list:
+            for inner in value:
+                self._texts(inner)
+
+    def _read(self, digest: bytes | None) -> bytes | None:
+        return None if digest is None else self._blobs.get(digest)
+
+    def _any(self, digest: bytes | None) -> None:
+        """Mark a blob; follow it when it is an edge or a definition."""
+        if digest is None or not self._new(digest):
+            return
+        data = self._blobs.get(digest)
+        if data is None or not data.startswith(canon.PREFIX):
+            return
+        try:
+            raw = canon.decode(data)
+        except NotCanonical:
+            return  # content of a user that only begins like a document
+        if type(raw) is dict and (raw.get("$type") == EDGE or "$kind" in raw):
+            self._texts(raw)
+
+    def _new(self, digest: bytes) -> bool:
+        if digest in self.kept:
+            return False
+        self.kept[digest] = None
+        return True

@@ -1,0 +1,156 @@
+"""Worlds: creating, opening, forking, looking back, and collecting what nothing names.
+
+Each of these is a short dance between the journal and the kernel; the driver does the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tallystick.errors import UnknownName
+from tallystick.journal.base import Head, Journal
+from tallystick.journal.staged import StagedBlobs
+from tallystick.kernel.fork import fork
+from tallystick.kernel.govern import Genesis, create
+from tallystick.kernel.reach import Marks
+from tallystick.kernel.replay import open_world
+from tallystick.kernel.world import Settings, World
+from tallystick.model.abi import Runner
+from tallystick.node.driver import Driver, Ports
+
+
+class NewWorld(NamedTuple):
+    """What a new world needs: its id, its bundle, and the node's public key."""
+
+    world: str
+    bundle: bytes
+    manifest: bytes
+    blobs: dict[bytes, bytes]
+    node_key: bytes
+
+
+def create_world(
+    ports: Ports, new: NewWorld, runner: Runner, settings: Settings | None = None
+) -> Driver:
+    """Create a world and make its first frame durable."""
+    driver = _driver(ports, World(new.world, _blobs(ports, new.world), runner, settings))
+    genesis = Genesis(
+        world=new.world,
+        sample=ports.clock.sample(),
+        bundle=new.bundle,
+        manifest=new.manifest,
+        blobs=new.blobs,
+        node_key=new.node_key,
+    )
+    driver.stage(create(driver.world, genesis))
+    driver.flush()
+    return driver
+
+
+def open_driver(
+    ports: Ports, world_id: str, runner: Runner, settings: Settings | None = None
+) -> Driver:
+    """Open a world: newest snapshot, then the tail; becomes its only writer."""
+    epoch = ports.journal.acquire(world_id)
+    world = world_at(ports.journal, world_id, runner, settings=settings)
+    head = Head(world.seq, world.head, epoch)
+    return Driver(world, ports, _staged(world), head)
+
+
+def world_at(
+    journal: Journal,
+    world_id: str,
+    runner: Runner,
+    *,
+    seq: int | None = None,
+    settings: Settings | None = None,
+) -> World:
+    """The world as of a sequence (its head by default), from the nearest snapshot below it.
+
+    A sequence inside a frame means the end of that frame.
+    """
+    rows = [row for row in journal.snapshots(world_id) if seq is None or row.seq <= seq]
+    pinned = rows[-1] if rows else None
+    if seq is not None and not 1 <= seq <= journal.head(world_id).seq:
+        raise UnknownName(
+            f"the journal has no sequence {seq}", code="journal.no_seq", where={"seq": seq}
+        )
+    world = open_world(
+        world_id,
+        journal.read(world_id, after=0 if pinned is None else pinned.seq, upto=seq),
+        StagedBlobs(journal, world_id),
+        runner,
+        pinned=None if pinned is None else pinned.document,
+        settings=settings,
+    )
+    world.read_only = seq is not None
+    return world
+
+
+class ForkOrder(NamedTuple):
+    """Which world to fork, where, as what, and what becomes of its open intents."""
+
+    parent: str
+    child: str
+    seq: int | None = None
+    pending: str = "suspend"
+    pending_for: dict[str, str] | None = None
+    principal: str = "node"
+
+
+def fork_world(
+    ports: Ports, order: ForkOrder, runner: Runner, settings: Settings | None = None
+) -> Driver:
+    """A new world that begins where another one stood; writes one frame and copies nothing."""
+    journal = ports.journal
+    there = world_at(journal, order.parent, runner, seq=order.seq, settings=settings)
+    journal.fork(order.parent, Head(there.seq, there.head, 0), order.child)
+    blobs = StagedBlobs(journal, order.child)
+    there.rehouse(blobs)
+    there.read_only = False
+    driver = _driver(ports, there, order.child, blobs)
+    frame = fork(
+        there,
+        order.child,
+        ports.clock.sample(),
+        pending=order.pending,
+        pending_for=order.pending_for,
+        principal=order.principal,
+    )
+    driver.stage(frame)
+    driver.flush()
+    ports.points.at("fork.recorded")
+    for path, _ in list(there.intents.entries()):
+        driver.publish(path)
+    return driver
+
+
+def marks_of(journal: Journal, world: World, keep: int = 1) -> frozenset[bytes]:
+    """The digests that a collection must keep: newest snapshots, every frame, what is live."""
+    blobs = StagedBlobs(journal, world.id)
+    marks = Marks(blobs, world.catalogue)
+    rows = journal.snapshots(world.id)
+    # Genesis is pinned: every frame can still be folded, so every frame's blobs are kept.
+    marks.tail(journal.read(world.id))
+    for row in rows[-keep:] if keep else []:
+        marks.snapshot(row.document)
+    for store in world.stores().values():
+        marks.index(store.root)
+    return marks.digests()
+
+
+def _blobs(ports: Ports, world_id: str) -> StagedBlobs:
+    return StagedBlobs(ports.journal, world_id)
+
+
+def _staged(world: World) -> StagedBlobs:
+    assert isinstance(world.blobs, StagedBlobs), "a driven world stages its blobs"
+    return world.blobs
+
+
+def _driver(
+    ports: Ports, world: World, name: str | None = None, blobs: StagedBlobs | None = None
+) -> Driver:
+    """Become the writer of a world that stands at its journal's head."""
+    epoch = ports.journal.acquire(name or world.id)
+    return Driver(world, ports, blobs or _staged(world), Head(world.seq, world.head, epoch))
