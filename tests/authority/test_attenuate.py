@@ -228,7 +228,12 @@ def test_min_and_equal_orders() -> None:
         params={"low": 3, "mark": "a", "free": 1},
         order={"low": "min", "mark": "equal"},
     )
-    rows = [({"low": 4}, True), ({"low": 2}, False), ({"mark": "a"}, True), ({"mark": "b"}, False)]
+    rows: list[tuple[dict[str, Any], bool]] = [
+        ({"low": 4}, True),
+        ({"low": 2}, False),
+        ({"mark": "a"}, True),
+        ({"mark": "b"}, False),
+    ]
     rows += [
         ({"free": 1}, True),
         ({"free": 2}, False),

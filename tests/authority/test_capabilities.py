@@ -13,7 +13,7 @@ from tallystick.authority.capabilities import CapabilityYes, judge_capability
 from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import EnforcerAnswer
 from tallystick.errors import TickFault
-from tallystick.model.catalogue import Grant
+from tallystick.model.catalogue import Effect, Grant
 from tests.authority.grants import NOW, WORKFLOW, code_of, effect, grant, judge, request
 
 HTTP = {"method": "GET", "url": "https://api.example/v1", "headers": None, "body": None}
@@ -287,7 +287,7 @@ def test_governance_grants_judge_the_patch() -> None:
         "replace_def": {"kind": "schema", "name": "com.acme/A@1", "new_node": {"name": "x/A@1"}}
     }
     section = {"set_section": {"section": "grants", "value": []}}
-    table = [
+    table: list[tuple[Effect, dict[str, Any], list[Any] | None, str | None]] = [
         (propose, {"ops": ["apply"]}, [PATCH], "ops"),
         (apply, {"ops": ["apply"], "def_kinds": []}, [], None),
         (propose, {"def_kinds": ["schema"], "name_prefixes": ["com.acme/"]}, [PATCH], None),

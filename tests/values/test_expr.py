@@ -279,8 +279,23 @@ def test_strict_mode_faults_on_any_use(source: str) -> None:
 @pytest.mark.clause("N-10")
 def test_truth_rule() -> None:
     """Truth: bool as is; the five false texts; else non-empty."""
-    false = [False, None, "", "false", "False", "0", "no", "NONE", " no ", 0, 0.0, [], {}, b""]
-    true = [True, "true", "yes", "x", "00", 1, -1, 0.5, [0], {"a": None}, b"0"]
+    false: list[Any] = [
+        False,
+        None,
+        "",
+        "false",
+        "False",
+        "0",
+        "no",
+        "NONE",
+        " no ",
+        0,
+        0.0,
+        [],
+        {},
+        b"",
+    ]
+    true: list[Any] = [True, "true", "yes", "x", "00", 1, -1, 0.5, [0], {"a": None}, b"0"]
     assert [truth(value) for value in false] == [False] * len(false)
     assert [truth(value) for value in true] == [True] * len(true)
     assert value_of("'no' and 1") == "no"

@@ -35,8 +35,10 @@ def member(run: Run, base: Any, key: Any, path: str) -> Any:
                 return found
     elif kind is Undefined:
         return run.chain(base, path)
-    elif kind in (list, str) and is_int(key) and -len(base) <= key < len(base):
-        return base[key]
+    elif kind in (list, str) and is_int(key):
+        place = int(key)
+        if -len(base) <= place < len(base):
+            return base[place]
     return run.miss(path)
 
 
