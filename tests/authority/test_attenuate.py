@@ -73,6 +73,7 @@ def some_params(rng: random.Random, cap: str) -> dict[str, Any]:
     return params
 
 
+# tidy: one case per capability.
 def some_request(rng: random.Random, cap: str) -> tuple[str, dict[str, Any]]:
     """An effect and params that one of the pools might allow."""
     pick = rng.choice

@@ -1,5 +1,7 @@
 """Slots, grants and enforcers: who may ask, and how much."""
 
+# tidy: one table with a row per field of each capability.
+
 from __future__ import annotations
 
 from collections.abc import Mapping

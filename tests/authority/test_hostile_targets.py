@@ -1,5 +1,7 @@
 """Hostile URLs and paths: each is `cap.exceeded`, and the honest ones beside them pass."""
 
+# tidy: the corpora stand here, one string a line.
+
 from __future__ import annotations
 
 import pytest

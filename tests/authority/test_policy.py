@@ -1,5 +1,7 @@
 """Policies: first match wins, none denies, a fault denies, origins are never forged."""
 
+# tidy: tables, and a reference model beside what it checks.
+
 from __future__ import annotations
 
 import time
@@ -39,6 +41,7 @@ def answer(judged: PolicyVerdict | Denial) -> str:
     return judged.code if isinstance(judged, Denial) else judged.decision
 
 
+# tidy: the example of the design, whole.
 @pytest.mark.clause("X-24")
 def test_the_design_example() -> None:
     """AG-08: the rules of 06 section 3 judge as they are written there."""

@@ -1,7 +1,10 @@
 """Escape and exhaustion: over 120 strings that must fail fast, alike, and reach nothing."""
 
+# tidy: the corpora stand here, one string a line.
+
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -294,7 +297,12 @@ def outcome(source: str, *, strict: bool) -> tuple[str, str] | None:
 
 
 def timed(source: str, *, strict: bool) -> tuple[tuple[str, str] | None, float]:
-    """The outcome and the least processor time of three tries: the machine may be busy."""
+    """The outcome and the least processor time of three tries: the machine may be busy.
+
+    Under a tracer, as when coverage is measured, time says nothing and counts as none.
+    """
+    if sys.gettrace() is not None:
+        return outcome(source, strict=strict), 0.0
     least = 1.0
     for _ in range(3):
         began = time.process_time()

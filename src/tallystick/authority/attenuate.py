@@ -27,16 +27,13 @@ def attenuate(
     """The child grant `name` of `parent`, or `cap.widening` naming the field and its value."""
     closed = _closed_of(parent)
     merged = dict(parent.params)
-    for field in sorted(params or {}):
-        assert params is not None
-        value = params[field]
-        if value is None:
-            continue
+    given = {field: value for field, value in (params or {}).items() if value is not None}
+    for field in sorted(given):
+        value = given[field]
         held = parent.params.get(field)
         kind = parent.order.get(field, "equal")
         if not _within(kind, held, value, closed=field in closed):
-            shown = _shown(value)
-            message = f"field {field} = {shown} is wider than grant {parent.name} ({kind})"
+            message = f"{field} = {_shown(value)} is wider than grant {parent.name} ({kind})"
             return Denial("capability", "cap.widening", message, None, field)
         merged[field] = value
     ends = _earlier(parent.expires_ns, expires_ns)

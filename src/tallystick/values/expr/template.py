@@ -98,6 +98,7 @@ def _if(compiler: Compiler, node: nodes.If) -> Writer:
     return work
 
 
+# tidy: compiles a loop and holds the closure that runs it.
 def _for(compiler: Compiler, node: nodes.For) -> Writer:
     if node.recursive:
         raise fault(FORBIDDEN, "a recursive loop is not part of the language")
