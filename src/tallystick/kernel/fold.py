@@ -67,7 +67,7 @@ def _activated(world: World, record: records.BundleActivate) -> None:
 def _snapshot(world: World, record: records.SnapshotTaken) -> None:
     stamped(world, record.stamp)
     for store in world.stores().values():
-        store.mark()
+        store.mark(world.seq)
 
 
 def _dropped(world: World, record: records.Dropped) -> None:

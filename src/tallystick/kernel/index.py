@@ -92,14 +92,17 @@ def parse_node(data: bytes) -> Node:
     """The node behind its bytes; refuses anything else."""
     raw = canon.decode(data)
     match raw:
-        case {"$type": "leaf@1", "path": bytes() as path, "value": bytes() as value}:
+        case {"$type": "leaf@1", "path": bytes() as path, "value": bytes() as value, **more} if (
+            not more
+        ):
             return Leaf(path.hex(), value)
         case {
             "$type": "branch@1",
             "bits": int() as bits,
             "kids": bytes() as joined,
             "skip": str() as skip,
-        }:
+            **more,
+        } if not more and 0 < bits < 1 << 16 and len(joined) == 32 * bits.bit_count():
             found = iter(range(0, len(joined), 32))
             kids: list[bytes | None] = []
             for i in range(16):

@@ -103,14 +103,15 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
 
 def promote(world: World, plan: Plan) -> None:
     """The snapshot is durable: what it covers and was not touched since is clean."""
+    seq = plan.seq + 1  # of its record, where `fold` has marked the stores
     for name, store in world.stores().items():
         root = plan.roots.get(name, EMPTY)
         if name == "timers":
-            world.timers.promote(root, plan.paths.get(name, []))
+            world.timers.promote(root, plan.paths.get(name, []), seq)
         elif name == "expiry":
-            world.expiry.promote(root, plan.paths.get(name, []))
+            world.expiry.promote(root, plan.paths.get(name, []), seq)
         else:
-            store.promote(root, plan.paths.get(name, []))
+            store.promote(root, plan.paths.get(name, []), seq)
     world.resident.clear()
     world.resident_bytes = 0
 

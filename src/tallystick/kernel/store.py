@@ -27,7 +27,17 @@ Encode = Callable[[T, dict[bytes, bytes]], bytes]
 class Store(Generic[T]):
     """Entries of one kind by path, with a codec to and from leaf values."""
 
-    __slots__ = ("_decode", "_encode", "_hot", "_most", "_nodes", "_touched", "delta", "root")
+    __slots__ = (
+        "_decode",
+        "_encode",
+        "_hot",
+        "_marked",
+        "_most",
+        "_nodes",
+        "_touched",
+        "delta",
+        "root",
+    )
 
     def __init__(
         self,
@@ -43,7 +53,9 @@ class Store(Generic[T]):
         self._decode = decode
         self._hot: OrderedDict[bytes, T] = OrderedDict()
         self._most = cache
-        self._touched: set[bytes] | None = None
+        # Since the last mark: path -> the mark that it was touched after.
+        self._touched: dict[bytes, int] | None = None
+        self._marked = 0
         self.root = root
         self.delta: dict[bytes, T | None] = {}
 
@@ -69,7 +81,7 @@ class Store(Generic[T]):
     def edit(self, path: bytes) -> T | None:
         """The entry for changing in place: from here on it is dirty."""
         if self._touched is not None:
-            self._touched.add(path)
+            self._touched[path] = self._marked
         if path in self.delta:
             return self.delta[path]
         found = self.get(path)
@@ -81,18 +93,19 @@ class Store(Generic[T]):
     def put(self, path: bytes, entry: T) -> None:
         """Write an entry."""
         if self._touched is not None:
-            self._touched.add(path)
+            self._touched[path] = self._marked
         self._hot.pop(path, None)
         self.delta[path] = entry
 
     def remove(self, path: bytes) -> None:
         """Delete an entry."""
         if self._touched is not None:
-            self._touched.add(path)
+            self._touched[path] = self._marked
         self._hot.pop(path, None)
-        if self.root == EMPTY:
+        if self.root == EMPTY and self._touched is None:
             self.delta.pop(path, None)
         else:
+            # A snapshot on its way may hold the entry: the delete must outlive its promotion.
             self.delta[path] = None
 
     def written(self) -> Written:
@@ -106,20 +119,26 @@ class Store(Generic[T]):
         made.nodes.update(beside)
         return made
 
-    def mark(self) -> None:
-        """Begin to note what is touched after a snapshot was computed."""
-        self._touched = set()
+    def mark(self, seq: int) -> None:
+        """Begin to note what is touched after the snapshot recorded at `seq` was computed."""
+        self._marked = seq
+        if self._touched is None:
+            self._touched = {}
 
-    def promote(self, root: bytes, paths: list[bytes]) -> None:
-        """The snapshot with this root is durable: what was not touched since is clean."""
-        touched = self._touched or set()
+    def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
+        """The snapshot recorded at `seq` is durable: what was not touched since is clean.
+
+        Snapshots become durable in their order; a later one may have been marked already.
+        """
+        touched = self._touched or {}
         self.root = root
-        self._touched = None
         for path in paths:
-            if path not in touched:
+            if path in self.delta and touched.get(path, -1) < seq:
                 entry = self.delta.pop(path)
                 if entry is not None:
                     self._keep(path, entry)
+        if self._marked <= seq:
+            self._touched = None
 
     def entries(self) -> Iterator[tuple[bytes, T]]:
         """Every entry in order of path: for listings and proofs, never for a hot path."""
@@ -204,9 +223,9 @@ class Calendar:
             found.append((due_ns, path[8:]))
         return found
 
-    def promote(self, root: bytes, paths: list[bytes]) -> None:
+    def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
         """As for a store; what is clean now leaves memory and is loaded again when it is near."""
-        self.store.promote(root, paths)
+        self.store.promote(root, paths, seq)
         self._heap = sorted(path for path, entry in self.store.delta.items() if entry is not None)
         self._cursor = b"" if root != EMPTY else None
 

@@ -1,0 +1,170 @@
+"""The index: its root depends on content alone, and a change costs what it touches."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallystick.errors import JournalCorrupt
+from tallystick.kernel.index import EMPTY, Nodes, change, lookup, parse_node, scan
+from tallystick.values import canon
+from tests.kernel.blobs import Shelf
+
+
+class Trie:
+    """An index over its shelf."""
+
+    def __init__(self) -> None:
+        self.shelf = Shelf()
+        self.nodes = Nodes(self.shelf)
+        self.root = EMPTY
+
+    def apply(self, changes: dict[bytes, bytes | None]) -> int:
+        """Apply changes; how many nodes were new to the store."""
+        made = change(self.nodes, self.root, changes)
+        before = self.shelf.written
+        self.shelf.add(made.nodes)
+        self.root = made.root
+        return self.shelf.written - before
+
+    def content(self) -> dict[bytes, bytes]:
+        return dict(scan(self.nodes, self.root))
+
+
+# Short alphabets make paths share nibbles, so that branches split and collapse all the time.
+NEAR = st.lists(st.sampled_from([0x00, 0x01, 0x10, 0x11]), min_size=4, max_size=4).map(bytes)
+CHANGES = st.dictionaries(NEAR, st.one_of(st.none(), st.binary(max_size=3)), max_size=8)
+
+
+@pytest.mark.clause("K-39")
+@settings(max_examples=400)
+@given(st.lists(CHANGES, max_size=8))
+def test_the_root_is_a_function_of_content(batches: list[dict[bytes, bytes | None]]) -> None:
+    """KN-10: any batches of writes and deletes end in the nodes that the content alone gives."""
+    trie = Trie()
+    model: dict[bytes, bytes] = {}
+    for batch in batches:
+        trie.apply(batch)
+        for path, value in batch.items():
+            if value is None:
+                model.pop(path, None)
+            else:
+                model[path] = value
+        assert trie.content() == model
+        assert list(trie.content()) == sorted(model)
+        fresh = Trie()
+        fresh.apply(dict(model))
+        assert fresh.root == trie.root
+    for path in {path for batch in batches for path in batch}:
+        assert lookup(trie.nodes, trie.root, path) == model.get(path)
+
+
+@pytest.mark.clause("K-39")
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_ten_thousand_cells_in_any_order(seed: int) -> None:
+    """KN-10: permutations of 10,000 writes, with deletes of others between, give one root."""
+    random = Random(seed)
+    cells = [sha256(b"%d" % i).digest() for i in range(10_000)]
+    others = [sha256(b"other %d" % i).digest() for i in range(2_000)]
+    wanted = {path: path[:8] for path in cells}
+    fresh = Trie()
+    fresh.apply(dict(wanted))
+    work: list[tuple[bytes, bytes | None]] = [*wanted.items(), *((path, b"x") for path in others)]
+    random.shuffle(work)
+    trie = Trie()
+    size = random.choice([500, 2_000, 12_000])
+    for start in range(0, len(work), size):
+        trie.apply(dict(work[start : start + size]))
+    random.shuffle(others)
+    trie.apply(dict.fromkeys(others[:700]))
+    trie.apply(dict.fromkeys(others[700:]))
+    assert trie.root == fresh.root
+
+
+def test_deleting_everything_leaves_the_empty_root() -> None:
+    """KN-10: deletes collapse branches down to nothing."""
+    trie = Trie()
+    paths = [sha256(b"%d" % i).digest() for i in range(300)]
+    trie.apply(dict.fromkeys(paths, b"v"))
+    trie.apply(dict.fromkeys(paths))
+    assert trie.root == EMPTY
+    assert trie.content() == {}
+
+
+def test_a_change_of_nothing_writes_nothing() -> None:
+    """K-42: rewriting equal values and deleting absent paths keeps root and nodes."""
+    trie = Trie()
+    paths = [sha256(b"%d" % i).digest() for i in range(300)]
+    trie.apply(dict.fromkeys(paths, b"v"))
+    same: dict[bytes, bytes | None] = dict.fromkeys(paths[:50], b"v")
+    same.update(dict.fromkeys([sha256(b"absent %d" % i).digest() for i in range(50)]))
+    made = change(trie.nodes, trie.root, same)
+    assert made.root == trie.root
+    assert made.nodes == {}
+
+
+@pytest.mark.clause("K-42")
+def test_a_change_costs_what_it_touches() -> None:
+    """KN-12: 200 changed of 20,000 entries write under 3 % of the nodes of a whole index."""
+    trie = Trie()
+    paths = [sha256(b"%d" % i).digest() for i in range(20_000)]
+    whole = trie.apply(dict.fromkeys(paths, b"v"))
+    part = trie.apply(dict.fromkeys(paths[::100], b"w"))
+    assert 200 <= part < 0.03 * whole
+
+
+def test_scan_goes_on_behind_a_path() -> None:
+    """K-43: a listing can be continued behind any path, present or not."""
+    trie = Trie()
+    paths = sorted(sha256(b"%d" % i).digest() for i in range(500))
+    trie.apply(dict.fromkeys(paths, b"v"))
+    for at in (0, 17, 250, 498, 499):
+        behind = [path for path, _ in scan(trie.nodes, trie.root, paths[at])]
+        assert behind == paths[at + 1 :]
+    middle = paths[100][:4] + b"\x00" * 28
+    assert [p for p, _ in scan(trie.nodes, trie.root, middle)] == [p for p in paths if p > middle]
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped", "swapped"])
+def test_a_damaged_node_stops_the_world(damage: str) -> None:
+    """K-38, F4: a node that is missing or is not what its digest says is never read as data."""
+    trie = Trie()
+    paths = [sha256(b"%d" % i).digest() for i in range(50)]
+    trie.apply(dict.fromkeys(paths, b"v"))
+    held = trie.shelf.held
+    top = held[trie.root]
+    if damage == "missing":
+        del held[trie.root]
+    elif damage == "flipped":
+        held[trie.root] = top[:-1] + bytes([top[-1] ^ 1])
+    else:
+        held[trie.root] = next(data for data in held.values() if data != top)
+    with pytest.raises(JournalCorrupt) as caught:
+        lookup(Nodes(trie.shelf), trie.root, paths[0])
+    assert caught.value.exit_code == 4
+    assert caught.value.where["blob"] == canon.text_of(trie.root)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        [],
+        {"$type": "leaf@2", "path": b"", "value": b""},
+        {"$type": "leaf@1", "path": "00", "value": b""},
+        {"$type": "branch@1", "bits": 1, "kids": "", "skip": ""},
+        {"$type": "leaf@1", "path": bytes(32), "value": b"", "more": 1},
+        {"$type": "branch@1", "bits": 3, "kids": bytes(32), "skip": ""},
+        {"$type": "branch@1", "bits": 1 << 16, "kids": bytes(32), "skip": ""},
+        {"$type": "branch@1", "bits": 1, "kids": bytes(64), "skip": ""},
+    ],
+)
+def test_other_forms_are_refused(raw: object) -> None:
+    """K-39: bytes that hash well but are not a node of this form are refused."""
+    with pytest.raises(JournalCorrupt):
+        parse_node(canon.encode(raw))
