@@ -32,7 +32,7 @@ def structural_authority(sources: Sources) -> Sources:
     types = _cap_types(sources)
     caps = _caps(sources)
     slots = {flow["name"]: _slots(flow, types, caps) for flow in flows}
-    used = sorted({kind for row in slots.values() for kind in row.values()})
+    used = sorted(dict.fromkeys(kind for row in slots.values() for kind in row.values()))
     bindings = _bound(manifest.get("module_bindings", {}), slots)
     made = {
         **manifest,

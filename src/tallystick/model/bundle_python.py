@@ -70,7 +70,7 @@ def read_python_bundle(document: bytes) -> dict[str, Any]:
     if not _rows(files, 2) or not _rows(requires, 3):
         raise _refusal("files or requires is not a list of rows of text that end with a hash")
     paths = [row[0] for row in files]
-    if paths != sorted({*paths}, key=str.encode):
+    if paths != sorted(dict.fromkeys(paths), key=str.encode):
         raise _refusal("files are not in byte order of path, each once")
     if any(_leaves(path) or not is_source(path) for path in paths):
         raise _refusal("a path is not that of a source inside the bundle")

@@ -1,0 +1,137 @@
+"""Schemas under check: references, good types, additive change, and those nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tallystick.errors import BadDefinition
+from tallystick.model.catalogue_build import sys_schemas
+from tallystick.model.check_work import Definition, Place, Work
+from tallystick.model.definitions_shapes import nearest, step
+from tallystick.values import names
+from tallystick.values.schema import compatible, compile_schema
+
+
+def check_schemas(work: Work) -> None:
+    """Compile what can be compiled into `work.schemas`; note the rest, each fault once."""
+    work.schemas.update(sys_schemas())
+    held = work.kinds["defschema"]
+    refs = {name: [ref for _, ref in refs_in(held[name]["type"])] for name in held}
+    reach = {name: _reach(name, refs) for name in held}
+    # A schema over one that cannot be read cannot be read either, and is not to blame.
+    dark = {at.def_name: True for at, defn in work.own("defschema") if _bad_refs(work, at, defn)}
+    failed: dict[str, BadDefinition] = {}
+    for at, defn in work.own("defschema"):
+        name = at.def_name
+        if name in dark or any(ref in dark for ref in reach[name]):
+            continue
+        try:
+            work.schemas[name] = compile_schema(name, defn["type"], _resolver(work))
+        except BadDefinition as error:
+            failed[name] = error
+    for name, why in failed.items():
+        recursive = why.code == "schema.recursive"
+        mine = name in reach[name] if recursive else not any(r in failed for r in reach[name])
+        if mine:
+            here = Place(name, f"/type{why.where.get('path', '')}")
+            work.add(why.code, here, why.message)
+
+
+def refs_in(type_: Any, path: str = "/type") -> Iterator[tuple[str, str]]:
+    """Each (path, name) that a type expression refers to.
+
+    A field may be called `ref` too; its type is an object, a reference is a text.
+    """
+    if isinstance(type_, Mapping):
+        for key in type_:
+            if key == "ref" and type(type_[key]) is str:
+                yield step(path, key), type_[key]
+            else:
+                yield from refs_in(type_[key], step(path, key))
+
+
+def _resolver(work: Work) -> Any:
+    held = work.kinds["defschema"]
+    return lambda name: held[name]["type"]
+
+
+def _reach(name: str, refs: Mapping[str, list[str]]) -> dict[str, bool]:
+    """Every schema that a schema refers to, near and far; itself only if it is recursive."""
+    seen: dict[str, bool] = {}
+    todo = list(refs[name])
+    while todo:
+        ref = todo.pop()
+        if ref not in seen:
+            seen[ref] = True
+            todo.extend(refs.get(ref, ()))
+    return seen
+
+
+def _bad_refs(work: Work, at: Place, defn: Definition) -> bool:
+    """True when a reference leads nowhere; one that is no name is the compiler's to refuse."""
+    held, bad = work.kinds["defschema"], False
+    for path, name in refs_in(defn["type"]):
+        if name in held or not names.is_definition(name):
+            continue
+        bad = True
+        here = Place(at.def_name, path)
+        if name in work.defined["defschema"]:
+            work.refer("defschema", name, here)
+        elif name not in work.broken:
+            hint = nearest(name, list(held))
+            work.add("schema.unknown_ref", here, f"{name} is not defined", hint)
+    return bad
+
+
+def check_additive(work: Work) -> None:
+    """01 section 5: the definition behind an active name may only grow."""
+    if work.against is None:
+        return
+    for at, _ in work.own("defschema"):
+        old, new = work.against.schemas.get(at.def_name), work.schemas.get(at.def_name)
+        if old is None or new is None:
+            continue
+        broken = compatible(old.type, new.type)
+        if broken is not None:
+            version = names.version_of(at.def_name) + 1
+            message = f"{at.def_name} is active, and this change refuses or changes old values"
+            hint = f"write {names.stem_of(at.def_name)}@{version} and an upcast to it"
+            work.add("schema.not_additive", Place(at.def_name, f"/type{broken}"), message, hint)
+
+
+def check_unused(work: Work) -> None:
+    """Warn of schemas that nothing active leads to."""
+    held = work.kinds["defschema"]
+    used: dict[str, bool] = {}
+    todo = _roots(work)
+    while todo:
+        name = todo.pop()
+        if name not in used:
+            used[name] = True
+            type_ = held[name]["type"] if name in held else {}
+            todo.extend(ref for _, ref in refs_in(type_))
+    for at, _ in work.own("defschema"):
+        if at.def_name not in used:
+            hint = "remove it, unless a workflow emits it for readers outside"
+            work.add("schema.unused", at / "name", "no active definition uses this schema", hint)
+
+
+def _roots(work: Work) -> list[str]:
+    fields = {
+        "defworkflow": ("state", "event", "annotations", "key_schema"),
+        "defeffect": ("params", "receipt", "error", "progress"),
+        "defcap": ("params",),
+        "defupcast": ("from", "to"),
+    }
+    found = [
+        defn[word]
+        for kind, words in fields.items()
+        for _, defn in work.own(kind)
+        for word in words
+        if word in defn
+    ]
+    for _, module in work.own("defmodule"):
+        for row in module.get("pure", {}).values():
+            found += (row["input"], row["output"])
+    return [*found, *(row["event"] for _, row in work.subscriptions())]
