@@ -75,15 +75,14 @@ class Draft:
         """Append a record; its sequence number."""
         self.records.append(record)
         self.seq += 1
-        kind = type(record)
-        if kind is EventAdmitted:
-            for target in record.to:  # type: ignore[union-attr]  # narrowed by the exact check
+        if isinstance(record, EventAdmitted):
+            for target in record.to:
                 if target.create:
                     self.created[CellId(target.workflow, target.key)] = None
-        elif kind is IntentOpened:
-            self._open(record)  # type: ignore[arg-type]  # narrowed by the exact check
-        elif kind is ReceiptSettled:
-            self.settled[record.intent] = None  # type: ignore[union-attr]  # narrowed as above
+        elif isinstance(record, IntentOpened):
+            self._open(record)
+        elif isinstance(record, ReceiptSettled):
+            self.settled[record.intent] = None
         return self.seq
 
     def _open(self, record: IntentOpened) -> None:

@@ -11,7 +11,7 @@ from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickF
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.ingress import note_lost
 from tallystick.kernel.parts import Cell
-from tallystick.kernel.route import BadKey, Event, as_fault, route
+from tallystick.kernel.route import BadKeyError, Event, as_fault, route
 from tallystick.model.abi import EmittedEvent
 from tallystick.model.catalogue import Workflow
 from tallystick.model.effects import event_hash
@@ -40,7 +40,7 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
     event = Event(emitted.schema, value, _source(draft, workflow, cell), emitted.tags, emitted.key)
     try:
         _admit(draft, event)
-    except BadKey as why:
+    except BadKeyError as why:
         raise as_fault(why) from why
 
 
@@ -53,7 +53,7 @@ def emit_system(
     event = Event(schema, admitted, source, (), None)
     try:
         _admit(draft, event)
-    except BadKey:
+    except BadKeyError:
         # A subscriber whose key the event does not hold cannot stop the end of another cell.
         digest = event_hash(schema, admitted.bytes, None)
         draft.add(_record(draft, event, digest, ()))

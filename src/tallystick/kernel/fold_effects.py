@@ -40,7 +40,8 @@ def attached(world: World, record: records.IntentAttached) -> None:
         intent.waiters.append(waiter)
         return
     known = world.keyed.get(record.intent)
-    assert known is not None and known.settled is not None, "a key is open or settled"
+    assert known is not None, "an attached key is remembered"
+    assert known.settled is not None, "a key is open or settled"
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
     _deliver(world, [came], seq=world.seq)
 

@@ -31,6 +31,7 @@ def inherit(world: World) -> tuple[bytes, int, int]:
 
 
 def push(world: World, cell: Cell, mail: Mail) -> None:
+    """Append to a mailbox; a running cell takes its place in the ring."""
     cell.mailbox.append(mail)
     if cell.status == COMPLETED:
         cell.status = RUNNING  # an entity reopens; a completed process is sent nothing
@@ -40,18 +41,21 @@ def push(world: World, cell: Cell, mail: Mail) -> None:
 
 
 def requeue(world: World, cell: Cell) -> None:
+    """Back into the ring while mail waits."""
     if cell.mailbox and cell.status == RUNNING and not cell.queued:
         cell.queued = True
         world.ring.append(cell.id)
 
 
 def unqueue(world: World, cell: Cell) -> None:
+    """Out of the ring: an operator's act, so searching the ring is no hot path."""
     if cell.queued:
         cell.queued = False
         world.ring.remove(cell.id)
 
 
 def born(world: World, ident: CellId) -> Cell:
+    """A new cell."""
     cell = Cell(ident, world.seq)
     world.cells_of(ident.workflow).put(cell.path, cell)
     world.cell_count += 1
@@ -59,6 +63,7 @@ def born(world: World, ident: CellId) -> Cell:
 
 
 def must(world: World, workflow: str, key: bytes) -> Cell:
+    """A cell that the record says exists."""
     cell = world.edit_cell(CellId(workflow, key))
     assert cell is not None, "the record names a cell that exists"
     return cell

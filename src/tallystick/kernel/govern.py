@@ -174,14 +174,15 @@ def _refusal(world: World, given: Activate) -> tuple[str, list[Any], int] | None
         if not count:
             return None
         return "gov.not_quiescent", [[b.kind, b.detail] for b in first], count
-    missing = [b for b in first if b.kind == "cell_open" and not _planned(world, given, b)]
+    missing = [b for b in first if b.kind == "cell_open" and not _planned(given, b)]
     if count > len(first) or missing:
         return "gov.plan_outdated", [[b.kind, b.detail] for b in missing], len(missing)
     return None
 
 
-def _planned(world: World, given: Activate, blocker: quiescence.Blocker) -> bool:
+def _planned(given: Activate, blocker: quiescence.Blocker) -> bool:
     """True when the plan names this open cell at the seq where it stands now."""
     assert given.plan is not None, "only called with a plan"
     cell = (blocker.detail["workflow"], bytes.fromhex(blocker.detail["key"]))
-    return given.plan.get(cell) == blocker.detail["since_seq"]
+    since: int = blocker.detail["since_seq"]
+    return given.plan.get(cell) == since

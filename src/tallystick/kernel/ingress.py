@@ -9,7 +9,7 @@ from __future__ import annotations
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Submit
-from tallystick.kernel.route import BadKey, Event, Routed, route
+from tallystick.kernel.route import BadKeyError, Event, Routed, route
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.effects import event_hash
@@ -129,7 +129,7 @@ def _seen(world: World, given: Submit, digest: bytes) -> Frame | None:
 def _route(draft: Draft, event: Event) -> Routed:
     try:
         return route(draft, event, bounded=True)
-    except BadKey as why:
+    except BadKeyError as why:
         if why.code == "ingress.key_mismatch":
             raise Rejected(why.message, code=why.code, where={"path": why.path}) from why
         finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}

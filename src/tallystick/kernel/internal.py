@@ -17,8 +17,8 @@ from tallystick.kernel.draft import Draft
 from tallystick.kernel.emit import send_to
 from tallystick.kernel.grants import pass_on
 from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN
-from tallystick.model.cells import CellId
 from tallystick.model.catalogue import Workflow
+from tallystick.model.cells import CellId
 from tallystick.model.records import Target
 from tallystick.values import canon
 
@@ -161,10 +161,10 @@ def _own(draft: Draft, asking: Asking) -> list[bytes]:
 
 def _meant(draft: Draft, intent: bytes, wanted: dict[str, Any]) -> bool:
     if wanted["intent"] is not None:
-        return canon.text_of(intent) == wanted["intent"]
+        return bool(canon.text_of(intent) == wanted["intent"])
     if wanted["issuer_ref"] is None:
         return False
-    return receipts.opened_record(draft, intent).issuer_ref == wanted["issuer_ref"]
+    return bool(receipts.opened_record(draft, intent).issuer_ref == wanted["issuer_ref"])
 
 
 Action = Callable[[Draft, Asking, Opened], None]

@@ -101,7 +101,7 @@ class Mail(NamedTuple):
     """
 
     seq: int
-    index: int
+    index: int  # type: ignore[assignment]  # position of the delivery; tuple.index is not used
     schema: str
     arm: str | None
     parent: bytes

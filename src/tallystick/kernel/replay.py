@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from tallystick.errors import ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.inputs import Sample, Submit
 from tallystick.kernel.ingress import submit_event
+from tallystick.kernel.inputs import Sample, Submit
 from tallystick.kernel.machine import fold_frame
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.tick import advance

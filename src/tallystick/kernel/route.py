@@ -42,7 +42,7 @@ class Event(NamedTuple):
     key: bytes | None
 
 
-class BadKey(Exception):
+class BadKeyError(Exception):
     """An event whose key cannot be taken; the caller says whose fault that is."""
 
     def __init__(self, code: str, message: str, path: str) -> None:
@@ -132,9 +132,9 @@ def _key(draft: Draft, way: Route, value: Admitted, explicit: bytes | None) -> b
         key = schema.admit(raw).bytes
     except SchemaMismatch as why:
         path = "/" + "/".join(way.key_path)
-        raise BadKey("value.mismatch", f"key does not fit {schema.name}: {why}", path) from why
+        raise BadKeyError("value.mismatch", f"key does not fit {schema.name}: {why}", path) from why
     if explicit is not None and explicit != key:
-        raise BadKey(
+        raise BadKeyError(
             "ingress.key_mismatch",
             f"the given key disagrees with the one that {way.workflow.name} reads from the event",
             "/" + "/".join(way.key_path),
@@ -147,13 +147,13 @@ def _key_value(draft: Draft, way: Route, value: Admitted) -> Any:
         module, entrypoint = way.subscription.key_fn
         answer = draft.world.runner.pure(module, entrypoint, value.bytes, None)
         if isinstance(answer, Halted):
-            raise BadKey("value.mismatch", f"key function failed: {answer.message}", "")
+            raise BadKeyError("value.mismatch", f"key function failed: {answer.message}", "")
         return canon.decode(answer)
     found: Any = value.value
     for i, name in enumerate(way.key_path):
         if type(found) is not dict or name not in found:
             path = "/" + "/".join(way.key_path[: i + 1])
-            raise BadKey("value.mismatch", f"the event has nothing at {path}", path)
+            raise BadKeyError("value.mismatch", f"the event has nothing at {path}", path)
         found = found[name]
     return found
 
@@ -184,10 +184,10 @@ def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
         return None
     answer = draft.world.runner.pure(*wanted.init_fn, value.bytes, None)
     if isinstance(answer, Halted):
-        raise BadKey("value.mismatch", f"init function failed: {answer.message}", "")
+        raise BadKeyError("value.mismatch", f"init function failed: {answer.message}", "")
     return way.workflow.state.read(answer).bytes
 
 
-def as_fault(why: BadKey) -> TickFault:
+def as_fault(why: BadKeyError) -> TickFault:
     """The same trouble when a tick emitted the event."""
     return TickFault(why.message, code="bad_key", where={"path": why.path})

@@ -71,10 +71,10 @@ def _run(turn: Turn) -> Ran | Halted:
     if mail.value is None and mail.value_hash is None and mail.continuation is None:
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
     old = cell.state_version
-    if cell.state_hash is not None and old != workflow.state_version:
-        if old not in workflow.accepts_state_versions:
-            message = f"state version {old} is not read by version {workflow.state_version}"
-            return Halted("migration_failed", message, 0, "kernel")
+    known = (workflow.state_version, *workflow.accepts_state_versions)
+    if cell.state_hash is not None and old not in known:
+        message = f"state version {old} is not read by version {workflow.state_version}"
+        return Halted("migration_failed", message, 0, "kernel")
     state = world.state_of(cell)
     given = TickInput(
         state=state,

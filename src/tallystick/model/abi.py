@@ -172,28 +172,36 @@ def read_output(raw: Any) -> TickOutput:
     )
 
 
+_K: Final = {name: canon.put_key(name) for name in _OUTPUT}
+
+
 def write_output(output: TickOutput) -> bytes:
     """The canonical envelope of an output."""
-    body: dict[str, Any] = {"state": _raw(output.state)}
-    if output.status != RUNNING:
-        body["status"] = output.status
-    if output.result is not None:
-        body["result"] = output.result
-    if output.reason is not None:
-        body["reason"] = dict(output.reason)
-    if output.events:
-        body["domain_events"] = [_write_event(e) for e in output.events]
-    if output.effects:
-        body["effects"] = [_write_effect(e) for e in output.effects]
+    # Written for every tick, so the pieces are joined in canonical order: by length of the key,
+    # then by its letters.
+    out: list[bytes] = []
     if output.ann is not None:
-        body["ann"] = output.ann
+        out.append(_K["ann"] + canon.put_bytes(output.ann))
     if output.logs:
-        body["logs"] = [dict(entry) for entry in output.logs]
-    if output.metrics:
-        body["metrics"] = dict(output.metrics)
+        out.append(_K["logs"] + canon.encode_item([dict(entry) for entry in output.logs]))
     if output.blobs:
-        body["blobs"] = dict(output.blobs)
-    return canon.encode(body)
+        out.append(_K["blobs"] + canon.encode_item(dict(output.blobs)))
+    state = _raw(output.state)
+    out.append(_K["state"] + (b"\xf6" if state is None else canon.put_bytes(state)))
+    if output.reason is not None:
+        out.append(_K["reason"] + canon.encode_item(dict(output.reason)))
+    if output.result is not None:
+        out.append(_K["result"] + canon.put_bytes(output.result))
+    if output.status != RUNNING:
+        out.append(_K["status"] + canon.put_text(output.status))
+    if output.effects:
+        out.append(_K["effects"] + canon.encode_item([_write_effect(e) for e in output.effects]))
+    if output.metrics:
+        out.append(_K["metrics"] + canon.encode_item(dict(output.metrics)))
+    if output.events:
+        events = [_write_event(e) for e in output.events]
+        out.append(_K["domain_events"] + canon.encode_item(events))
+    return canon.PREFIX + canon.head(5, len(out)) + b"".join(out)
 
 
 def _write_event(event: EmittedEvent) -> dict[str, Any]:

@@ -74,7 +74,7 @@ ANY: Final = Kind(canon.encode_item, _same)
 class Shape:
     """The codec of one tuple type: `put` writes it, `load` reads it back or refuses."""
 
-    __slots__ = ("_constant", "_fields", "_loads", "_names", "_order", "make", "name")
+    __slots__ = ("_after", "_before", "_constant", "_loads", "_names", "_said", "make", "name")
 
     def __init__(
         self,
@@ -86,39 +86,28 @@ class Shape:
         self.name = make.__name__
         self._names = tuple(fields)
         self._loads = tuple(kind.load for kind in fields.values())
-        # A constant pair (such as record: Ticked) takes its canonical place among the fields.
-        entries: list[tuple[bytes, int, Put | None]] = [
+        entries = sorted(
             (canon.put_key(name), i, kind.put) for i, (name, kind) in enumerate(fields.items())
-        ]
-        self._constant = constant
-        if constant is not None:
-            entries.append((canon.put_key(constant[0]), -1, None))
-        entries.sort(key=lambda entry: entry[0])
-        self._order = tuple(
-            (
-                key if put is not None else key + canon.put_text(constant[1] if constant else ""),
-                i,
-                put,
-            )
-            for key, i, put in entries
         )
+        # A constant pair (such as record: Ticked) takes its canonical place among the fields.
+        self._constant = constant
+        place = b"" if constant is None else canon.put_key(constant[0])
+        self._said = b"" if constant is None else place + canon.put_text(constant[1])
+        self._before = tuple(entry for entry in entries if entry[0] < place)
+        self._after = tuple(entry for entry in entries if entry[0] > place)
 
     def put(self, value: Any) -> bytes:
         """The encoded map of a tuple; None fields are absent."""
-        out: list[bytes] = [b""]
-        n = 0
-        for key, i, put in self._order:
-            if put is None:
-                out.append(key)
-                n += 1
-                continue
-            field = value[i]
-            if field is not None:
-                out.append(key)
-                out.append(put(field))
-                n += 1
-        out[0] = canon.head(5, n)
-        return b"".join(out)
+        first = [
+            key + put(field)
+            for key, i, put in self._before
+            if (field := value[i]) is not None
+        ]
+        last = [
+            key + put(field) for key, i, put in self._after if (field := value[i]) is not None
+        ]
+        n = len(first) + len(last) + (1 if self._said else 0)
+        return canon.head(5, n) + b"".join(first) + self._said + b"".join(last)
 
     def load(self, raw: Any) -> Any:
         """The tuple of a decoded map; refuses unknown fields and wrong types."""

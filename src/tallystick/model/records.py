@@ -76,7 +76,7 @@ class Origin(NamedTuple):
     workflow_hash: bytes
     key: bytes
     tick_seq: int
-    index: int
+    index: int  # type: ignore[assignment]  # the ABI's word; tuple.index is not used
 
 
 class JudgedGrant(NamedTuple):
@@ -441,7 +441,7 @@ class ApplyRefused(NamedTuple):
     bundle: bytes
     code: str
     blockers: Any
-    count: int
+    count: int  # type: ignore[assignment]  # the word of the refusal; tuple.count is not used
     principal: str
     stamp: Stamp
 
