@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
+from tallystick.errors import TallyError
 from tallystick.journal.memory import MemoryJournal
 from tallystick.kernel.inputs import Clock, Operate, Receipt, Sample, Settle, Submit
 from tallystick.kernel.replay import Verified, open_world, verify
@@ -19,6 +20,7 @@ from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.manifest import manifest_hash
 from tallystick.model.manifest_sources import canonical_sources
+from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
 from tallystick.modules.python import PythonRunner
 from tallystick.node.driver import Driver, Job, Ports, Ticket
 from tallystick.node.points import Points
@@ -214,3 +216,38 @@ class Rig:
         """Run everything again from genesis."""
         world = open_world(self.world.id, [], self.driver.blobs, runner or self.runner)
         return verify(world, self.journal.read(self.world.id))
+
+
+# ---- what holds after every test -------------------------------------------------------------
+
+
+def check(rig: Rig) -> None:
+    """I2 and I3: one root three ways, a clean verification, at most one receipt per intent."""
+    rig.run()
+    live = rig.root()
+    assert root(rig.folded()) == live
+    assert rig.verify().first is None
+    assert root(rig.reopened().world) == live
+    opened = [record.intent for record in rig.records(IntentOpened)]
+    denied = [record.intent for record in rig.records(IntentDenied)]
+    settled = [record.intent for record in rig.records(ReceiptSettled)]
+    assert len(set(opened)) == len(opened)
+    still_open = {path for path, _ in rig.world.intents.entries()}
+    for intent in opened:
+        said = settled.count(intent) - denied.count(intent)
+        assert said == (intent not in still_open), intent.hex()
+    assert set(settled) <= {*opened, *denied}
+
+
+def refused(rig: Rig, given: Any) -> TallyError:
+    """The refusal of an input; it left the root as it was and says where and what to do."""
+    before = rig.root()
+    ticket = rig.offer(given)
+    rig.driver.flush()
+    why = ticket.error
+    assert why is not None, "the input was taken"
+    assert rig.root() == before
+    assert why.code
+    assert why.where, f"{why.code} does not say where"
+    assert why.hint, f"{why.code} does not say what to do"
+    return why

@@ -176,3 +176,109 @@ FUNCTIONS = {("t/code@1", "order.flow"): order_flow}
 
 def created(order_id: str, cents: int = 1250) -> dict[str, Any]:
     return {"order_id": order_id, "amount_cents": cents, "note": None}
+
+
+# ---- the lab: a keyed workflow whose deeds a test writes ------------------------------------
+
+LAB = "t/lab@1"
+GO = "t/Go@1"
+ASK = "t/ask@1"
+SPAWN = "sys/workflow.spawn@1"
+CALL = "sys/workflow.call@1"
+READ = "sys/cell.read@1"
+UNDO = "sys/effect.cancel@1"
+TIMER = "sys/timer.set@1"
+LAB_EFFECTS = [ASK, SPAWN, CALL, READ, UNDO, TIMER]
+LAB_SLOTS = {"main": "effect", "time": "timer", "flow": "workflow"}
+LAB_ARMS = {"Go": GO, "Receipt": RECEIPT, "Rejected": REJECTED, "Cancel": CANCEL}
+
+
+def lab_schemas(lab_arms: dict[str, str]) -> list[dict[str, Any]]:
+    """Shapes of the lab: an id and a deed come in, a log of what happened is the state."""
+    return [
+        schema("t/Id@1", TEXT),
+        schema(GO, record(id=TEXT, do=TEXT, n=NAT)),
+        schema("t/Event@1", arms(**lab_arms)),
+        schema("t/State@1", record(id=TEXT, log={"list": TEXT})),
+        schema("t/Ask@1", record(q=TEXT)),
+        schema("t/Answer@1", record(a=TEXT)),
+    ]
+
+
+def lab_workflow(name: str = LAB, **more: Any) -> dict[str, Any]:
+    """A lab workflow: keyed, all effects declared, one slot per kind of authority."""
+    made = {
+        "key_schema": "t/Id@1",
+        "effects_emitted": LAB_EFFECTS,
+        "reads": [name],
+        "cap_slots": LAB_SLOTS,
+        **more,
+    }
+    # A field given as None is left out: an unkeyed lab has no key_schema.
+    kept = {field: value for field, value in made.items() if value is not None}
+    return workflow(name, "t/State@1", "t/Event@1", **kept)
+
+
+def lab_documents(
+    *extra: dict[str, Any],
+    lab_arms: dict[str, str] | None = None,
+    subscriptions: list[dict[str, Any]] | None = None,
+    flow: dict[str, Any] | None = None,
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """The lab world; `extra` definitions, `flow` fields of the workflow, `more` of the manifest."""
+    ways = [{"event": GO, "workflow": LAB, "key_field": "id"}]
+    return [
+        *lab_schemas(lab_arms or LAB_ARMS),
+        module(),
+        outside(),
+        effect(ASK, "t/Ask@1", "t/Answer@1"),
+        lab_workflow(**(flow or {})),
+        ALLOW,
+        *extra,
+        manifest(ways if subscriptions is None else subscriptions, **{**lab_authority(), **more}),
+    ]
+
+
+def lab_authority(*workflows: str) -> dict[str, Any]:
+    """Grants and bindings for the lab and other workflows with its slots."""
+    bound = {"main": "effect", "time": "timer", "flow": "workflow"}
+    bindings = {name: dict(bound) for name in (LAB, *workflows)}
+    return allow_all("sys/effect@1", "sys/timer@1", "sys/workflow@1", bindings=bindings)
+
+
+def lab_function(**deeds: Any) -> Any:
+    """A reducer that does what the event's `do` names: `deed(next_state, value, ctx)`.
+
+    A deed for an arm (`Receipt`, `Cancel`, ...) answers that arm; otherwise it is only logged.
+    """
+
+    def run(state: Any, event: Any, ctx: Any) -> Any:
+        tag, value = event["$tag"], event["$value"]
+        word = value["do"] if tag == "Go" else lab_word(tag, value)
+        ident = value["id"] if tag == "Go" else state["id"]
+        log = [*(state["log"] if state is not None else []), word]
+        deed = deeds.get(value["do"] if tag == "Go" else tag)
+        following = {"id": ident, "log": log}
+        return Outcome(following) if deed is None else deed(following, value, ctx)
+
+    return run
+
+
+def lab_word(tag: str, value: Any) -> str:
+    """How the log names what came."""
+    if tag == "Receipt":
+        return f"{value['status']['$tag']}:{value['issuer_ref'] or ''}"
+    if tag == "Progress":
+        return f"progress:{value['seq']}"
+    return tag.lower()
+
+
+def ask(q: str = "?", **more: Any) -> dict[str, Any]:
+    """A request of the lab's own effect."""
+    return {"effect": ASK, "params": {"q": q}, "cap_slot": "main", **more}
+
+
+def go(ident: str, do: str = "note", n: int = 0) -> dict[str, Any]:
+    """An event of the lab."""
+    return {"id": ident, "do": do, "n": n}
