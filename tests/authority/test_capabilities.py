@@ -144,6 +144,9 @@ TABLE: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
     ("http.request", "http.out", {"ports": [80]}, HTTP, "ports"),
     ("http.request", "http.out", {"methods": ["POST"]}, HTTP, "methods"),
     ("http.request", "http.out", {"methods": ["GET"]}, {**HTTP, "method": "get"}, "methods"),
+    ("http.request", "http.out", {}, {**HTTP, "method": "CONNECT"}, "methods"),
+    ("http.request", "http.out", {}, {**HTTP, "method": "GET x"}, "methods"),
+    ("http.request", "http.out", {}, {**HTTP, "method": "G\u00c9T"}, "methods"),
     ("http.request", "http.out", {"path_prefixes": ["/v1"]}, HTTP, None),
     ("http.request", "http.out", {"path_prefixes": ["/v"]}, HTTP, "path_prefixes"),
     ("http.request", "http.out", {"path_prefixes": ["/v1/"]}, HTTP, "path_prefixes"),
@@ -259,6 +262,8 @@ TABLE: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
     ("workflow.spawn", "workflow", {"workflows": ["a/b@1"]}, {"workflow": "a/b@1"}, None),
     ("workflow.spawn", "workflow", {"workflows": ["a/*"]}, {"workflow": "a/b@1"}, None),
     ("workflow.spawn", "workflow", {"workflows": ["a/b"]}, {"workflow": "a/b@1"}, "workflows"),
+    ("workflow.spawn", "workflow", {"workflows": ["a/*"]}, {"workflow": None}, "workflows"),
+    ("llm.generate", "llm", {"models": ["m"]}, {**LLM, "model": None}, "models"),
     ("workflow.spawn", "workflow", {"worlds": []}, {"workflow": "a/b@1", "world": "w"}, "worlds"),
 ]
 

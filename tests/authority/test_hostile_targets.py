@@ -70,6 +70,7 @@ https://api.example
 https://api.example?/v1
 https://[::1]/v1
 https://[api.example]/v1
+https://[2606:4700::1111]x/v1
 https:///v1
 https://
 """

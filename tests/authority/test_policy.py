@@ -154,6 +154,16 @@ def test_where_reads_only_its_scope() -> None:
         assert judged.rule == 'com.acme/main@1 rule 0 "rest"'
 
 
+@pytest.mark.clause("X-03", "X-24")
+def test_kept_tracks_are_bounded() -> None:
+    """A stream of new names neither grows the memory of past judgements nor changes them."""
+    made = rules({**ALLOW, "when": {"grant": "g1*"}})
+    for n in range(5000):
+        judged = answer(made.judge(replace(FACTS, grant=f"g{n}")))
+        assert judged == ("allow" if str(n).startswith("1") else "policy.no_match")
+    assert len(made._tracks) <= 4096
+
+
 @pytest.mark.clause("X-24")
 def test_no_rules_deny() -> None:
     """D6: a world without rules denies everything."""
