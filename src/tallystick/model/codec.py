@@ -98,16 +98,23 @@ class Shape:
 
     def put(self, value: Any) -> bytes:
         """The encoded map of a tuple; None fields are absent."""
-        first = [
-            key + put(field)
-            for key, i, put in self._before
-            if (field := value[i]) is not None
-        ]
-        last = [
-            key + put(field) for key, i, put in self._after if (field := value[i]) is not None
-        ]
-        n = len(first) + len(last) + (1 if self._said else 0)
-        return canon.head(5, n) + b"".join(first) + self._said + b"".join(last)
+        out: list[bytes] = []
+        for key, i, put in self._before:
+            field = value[i]
+            if field is not None:
+                out.append(key)
+                out.append(put(field))
+        n = len(out) >> 1
+        if self._said:
+            out.append(self._said)
+            n += 1
+        for key, i, put in self._after:
+            field = value[i]
+            if field is not None:
+                out.append(key)
+                out.append(put(field))
+                n += 1
+        return canon.head(5, n) + b"".join(out)
 
     def load(self, raw: Any) -> Any:
         """The tuple of a decoded map; refuses unknown fields and wrong types."""

@@ -14,7 +14,8 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotCanonical
-from tallystick.model.records import Record, load_record, put_record
+from tallystick.model import hot
+from tallystick.model.records import Record, load_record
 from tallystick.values import canon
 
 GENESIS: Final = bytes(32)
@@ -71,7 +72,7 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
             canon.put_text(world),
             _RECORDS,
             canon.head(4, len(records)),
-            *[put_record(record) for record in records],
+            *[hot.put(record) for record in records],
         ]
     )
     return Sealed(world, seq, seq + len(records) - 1, prev, sha256(body).digest(), body)

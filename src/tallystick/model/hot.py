@@ -1,0 +1,413 @@
+"""Hot encoders: the four record types that every event, tick, effect and receipt writes.
+
+The general codec walks a table; here the table is written out, in canonical order, with keys and
+fixed heads joined beforehand.
+A record with a rare field goes back to the general codec, and a test proves both equal.
+"""
+
+# tidy: four tables of one kind; apart they would be harder to compare.
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tallystick.model.records import (
+    Address,
+    EventAdmitted,
+    IntentOpened,
+    Judged,
+    Origin,
+    ReceiptSettled,
+    Record,
+    Source,
+    Stamp,
+    Target,
+    Ticked,
+    put_record,
+)
+from tallystick.values import canon
+
+
+class _Names(dict[str, bytes]):
+    """Encoded texts that recur: names of workflows, schemas, effects, statuses.
+
+    Bounded, so that names chosen by a stranger cannot grow it.
+    """
+
+    def __missing__(self, name: str) -> bytes:
+        made = canon.put_text(name)
+        if len(self) < 4096:
+            self[name] = made
+        return made
+
+
+_NAMES: Final = _Names()
+_INTS: Final = tuple(canon.put_int(n) for n in range(24))
+_MAPS: Final = tuple(canon.head(5, n) for n in range(24))
+_K = canon.put_key
+_put_int = canon.put_int
+_put_bytes = canon.put_bytes
+_put_text = canon.put_text
+
+_D: Final = b"\x58\x20"  # the head of a digest
+
+
+def _record(name: str) -> bytes:
+    return _K("record") + canon.put_text(name)
+
+
+def put(record: Record) -> bytes:
+    """The encoded map of a record."""
+    hot = _HOT.get(type(record))
+    made = None if hot is None else hot(record)
+    return put_record(record) if made is None else made
+
+
+# ---- events ---------------------------------------------------------------------------------
+
+_KEY: Final = _K("key")
+_KIND: Final = _K("kind")
+_TICK_SEQ: Final = _K("tick_seq")
+_WORKFLOW: Final = _K("workflow")
+_STAMP: Final = _K("stamp") + canon.head(5, 3) + _K("now_ns")
+_ENTROPY: Final = _K("entropy")
+_LOGICAL: Final = _K("logical_ns")
+
+
+def _stamp(stamp: Stamp) -> bytes:
+    now_ns, logical_ns, entropy = stamp
+    return b"".join(
+        (_STAMP, _put_int(now_ns), _ENTROPY, _put_bytes(entropy), _LOGICAL, _put_int(logical_ns))
+    )
+
+
+_ARM: Final = _K("arm")
+_CREATE: Final = (_K("create") + b"\xf4", _K("create") + b"\xf5")
+
+
+def _target(target: Target) -> bytes | None:
+    workflow, key, create, arm, upcast, value, init, caps, caller = target
+    if not (upcast is None and value is None and init is None and caps is None and caller is None):
+        return None
+    head = _MAPS[3] if arm is None else _MAPS[4] + _ARM + _NAMES[arm]
+    return b"".join((head, _KEY, _put_bytes(key), _CREATE[create], _WORKFLOW, _NAMES[workflow]))
+
+
+_FROM_TICK: Final = _K("origin") + canon.head(5, 4) + _KEY
+_FROM_WORKFLOW: Final = _KIND + canon.put_text("workflow") + _TICK_SEQ
+_FROM_OUTSIDE: Final = _K("origin") + canon.head(5, 1) + _KIND + canon.put_text("external")
+
+
+def _source(source: Source) -> bytes | None:
+    kind, principal, workflow, key, tick_seq = source
+    if principal is not None:
+        return None
+    if kind == "external":
+        return _FROM_OUTSIDE
+    if kind != "workflow" or key is None or tick_seq is None or workflow is None:
+        return None
+    return b"".join(
+        (
+            _FROM_TICK,
+            _put_bytes(key),
+            _FROM_WORKFLOW,
+            _put_int(tick_seq),
+            _WORKFLOW,
+            _NAMES[workflow],
+        )
+    )
+
+
+_TO_NONE: Final = _K("to") + canon.head(4, 0)
+_TO_ONE: Final = _K("to") + canon.head(4, 1)
+_HOPS: Final = _K("hops")
+_VALUE: Final = _K("value")
+_EVENT: Final = _record("EventAdmitted") + _K("schema")
+_EVENT_HASH: Final = _K("event_hash") + _D
+
+
+def _event(record: EventAdmitted) -> bytes | None:
+    schema, event_hash, origin, hops, to, value, _, key, tags, idem, stamp = record
+    if value is None or len(to) > 1:
+        return None
+    if not (key is None and tags is None and idem is None):
+        return None
+    target = _target(to[0]) if to else b""
+    came = _source(origin)
+    if target is None or came is None:
+        return None
+    return b"".join(
+        (
+            _MAPS[7] if stamp is None else _MAPS[8],
+            _TO_ONE if to else _TO_NONE,
+            target,
+            _HOPS,
+            _INTS[hops] if hops < 24 else _put_int(hops),
+            b"" if stamp is None else _stamp(stamp),
+            _VALUE,
+            _put_bytes(value),
+            came,
+            _EVENT,
+            _NAMES[schema],
+            _EVENT_HASH,
+            event_hash,
+        )
+    )
+
+
+# ---- ticks ----------------------------------------------------------------------------------
+
+_FUEL: Final = _K("fuel")
+_SIZE: Final = _K("size")
+_AFTER: Final = _K("after") + _D
+_STATE: Final = _K("state")
+_BEFORE: Final = _K("before") + _D
+_ENGINE: Final = _K("engine")
+_EVENTS: Final = _K("events")
+_OUTPUT: Final = _K("output") + _D
+_TICKED: Final = _record("Ticked")
+_RESULT: Final = _K("result")
+_STATUS: Final = _K("status")
+_EFFECTS: Final = _K("effects")
+_BORN: Final = _K("born_seq")
+_INPUT_SEQ: Final = _K("input_seq")
+_INPUT_INDEX: Final = _K("input_index")
+_MODULE_HASH: Final = _K("module_hash") + _D
+_STATE_VERSION: Final = _K("state_version")
+_WORKFLOW_HASH: Final = _K("workflow_hash") + _D
+
+
+def _ticked(record: Ticked) -> bytes | None:
+    if not (
+        record[18] is None  # reason
+        and record[20] is None  # ann
+        and record[21] is None  # logs
+        and record[22] is None  # metrics
+        and record[23] is None  # blobs
+    ):
+        return None
+    events, effects, fuel = record[11], record[12], record[13]
+    before, after, state, result = record[15], record[16], record[17], record[19]
+    n = 16 + (before is not None) + (after is not None) + (state is not None)
+    return b"".join(
+        (
+            _MAPS[n + (result is not None)],
+            _KEY,
+            _put_bytes(record[1]),
+            _FUEL,
+            _INTS[fuel] if fuel < 24 else _put_int(fuel),
+            _SIZE,
+            _put_int(record[7]),
+            b"" if after is None else _AFTER + after,
+            b"" if state is None else _STATE + _put_bytes(state),
+            b"" if before is None else _BEFORE + before,
+            _ENGINE,
+            _NAMES[record[14]],
+            _EVENTS,
+            _INTS[events] if events < 24 else _put_int(events),
+            _OUTPUT,
+            record[10],
+            _TICKED,
+            b"" if result is None else _RESULT + _put_bytes(result),
+            _STATUS,
+            _NAMES[record[9]],
+            _EFFECTS,
+            _INTS[effects] if effects < 24 else _put_int(effects),
+            _BORN,
+            _put_int(record[6]),
+            _WORKFLOW,
+            _NAMES[record[0]],
+            _INPUT_SEQ,
+            _put_int(record[4]),
+            _INPUT_INDEX,
+            _put_int(record[5]),
+            _MODULE_HASH,
+            record[3],
+            _STATE_VERSION,
+            _put_int(record[8]),
+            _WORKFLOW_HASH,
+            record[2],
+        )
+    )
+
+
+# ---- intents --------------------------------------------------------------------------------
+
+_SHAPE_OK: Final = _K("judged") + canon.head(5, 6) + _K("shape") + canon.put_text("ok")
+_POLICY: Final = _K("policy")
+_RULE: Final = _K("rule")
+_ID: Final = _K("id")
+_DECISION: Final = _K("decision")
+_REST_OK: Final = (
+    _K("capacity")
+    + canon.put_text("ok")
+    + _K("declared")
+    + canon.put_text("ok")
+    + _K("capability")
+    + canon.head(5, 3)
+    + _K("slot")
+)
+_GRANT: Final = _K("grant")
+_GRANT_HASH: Final = _K("grant_hash") + _D
+_FACTS: Final = _K("inputs_digest") + _D
+
+
+def _judged(judged: Judged) -> bytes | None:
+    declared, shape, grant, rule, capacity, facts = judged
+    if grant is None or rule is None or facts is None:
+        return None
+    if declared != "ok" or shape != "ok" or capacity != "ok":
+        return None
+    policy, number, decision, ident = rule
+    return b"".join(
+        (
+            _SHAPE_OK,
+            _POLICY,
+            _MAPS[3] if ident is None else _MAPS[4] + _ID + _NAMES[ident],
+            _RULE,
+            _put_int(number),
+            _POLICY,
+            _NAMES[policy],
+            _DECISION,
+            _NAMES[decision],
+            _REST_OK,
+            _NAMES[grant[0]],
+            _GRANT,
+            _NAMES[grant[1]],
+            _GRANT_HASH,
+            grant[2],
+            _FACTS,
+            facts,
+        )
+    )
+
+
+_ORIGIN: Final = _K("origin") + canon.head(5, 6) + _KEY
+_INDEX: Final = _K("index")
+
+
+def _origin(origin: Origin) -> bytes:
+    kind, workflow, workflow_hash, key, tick_seq, index = origin
+    return b"".join(
+        (
+            _ORIGIN,
+            _put_bytes(key),
+            _KIND,
+            _NAMES[kind],
+            _INDEX,
+            _put_int(index),
+            _TICK_SEQ,
+            _put_int(tick_seq),
+            _WORKFLOW,
+            _NAMES[workflow],
+            _WORKFLOW_HASH,
+            workflow_hash,
+        )
+    )
+
+
+_EFFECT: Final = _K("effect")
+_INTENT: Final = _K("intent") + _D
+_PARAMS: Final = _K("params")
+_OPENED: Final = _record("IntentOpened") + _K("executor")
+_ISSUER: Final = _K("issuer_ref")
+_EFFECT_HASH: Final = _K("effect_hash") + _D
+_TIMEOUT: Final = _K("timeout_at_ns")
+_IDEM: Final = _K("idempotency_key")
+
+
+def _opened(record: IntentOpened) -> bytes | None:
+    intent, effect, effect_hash, executor, origin, judged = record[:6]
+    params, _, issuer, idem, timeout, hold, flow = record[6:]
+    if params is None or hold is not None or flow is not None:
+        return None
+    trail = _judged(judged)
+    if trail is None:
+        return None
+    n = 8 + (issuer is not None) + (idem is not None) + (timeout is not None)
+    return b"".join(
+        (
+            _MAPS[n],
+            _EFFECT,
+            _NAMES[effect],
+            _INTENT,
+            intent,
+            trail,
+            _origin(origin),
+            _PARAMS,
+            _put_bytes(params),
+            _OPENED,
+            _NAMES[executor],
+            b"" if issuer is None else _ISSUER + _put_text(issuer),
+            _EFFECT_HASH,
+            effect_hash,
+            b"" if timeout is None else _TIMEOUT + _put_int(timeout),
+            b"" if idem is None else _IDEM + _put_bytes(idem),
+        )
+    )
+
+
+# ---- receipts -------------------------------------------------------------------------------
+
+_ADDRESS: Final = _K("to") + canon.head(4, 1) + canon.head(5, 2) + _KEY
+_SEAL: Final = _K("seal")
+_USAGE: Final = _K("usage")
+_KEY_ID: Final = _K("key_id")
+_SETTLED: Final = _record("ReceiptSettled") + _K("source")
+_ATTEMPT: Final = _K("attempt")
+_OUTCOME: Final = _K("outcome")
+_PAYLOAD: Final = _K("payload")
+_ENDED: Final = _K("ended_ns")
+_EXECUTOR: Final = _K("executor")
+_STARTED: Final = _K("started_ns")
+
+
+def _to(to: tuple[Address, ...]) -> bytes:
+    if not to:
+        return _TO_NONE
+    workflow, key = to[0]
+    return b"".join((_ADDRESS, _put_bytes(key), _WORKFLOW, _NAMES[workflow]))
+
+
+def _settled(record: ReceiptSettled) -> bytes | None:
+    intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
+    payload, _, usage, seal, key_id, stamp, error = record[9:]
+    if payload is None or error is not None or len(to) > 1:
+        return None
+    n = 11 + (usage is not None) + (seal is not None) + (key_id is not None) + (stamp is not None)
+    return b"".join(
+        (
+            _MAPS[n],
+            _to(to),
+            b"" if seal is None else _SEAL + canon.encode_item(seal),
+            b"" if stamp is None else _stamp(stamp),
+            b"" if usage is None else _USAGE + canon.encode_item(usage),
+            _INTENT,
+            intent,
+            b"" if key_id is None else _KEY_ID + _NAMES[key_id],
+            _SETTLED,
+            _NAMES[source],
+            _STATUS,
+            _NAMES[status],
+            _ATTEMPT,
+            _put_int(attempt),
+            _OUTCOME,
+            _NAMES[outcome],
+            _PAYLOAD,
+            _put_bytes(payload),
+            _ENDED,
+            _put_int(ended_ns),
+            _EXECUTOR,
+            _NAMES[executor],
+            _STARTED,
+            _put_int(started_ns),
+        )
+    )
+
+
+_HOT: Final[dict[type, Callable[[Any], bytes | None]]] = {
+    EventAdmitted: _event,
+    Ticked: _ticked,
+    IntentOpened: _opened,
+    ReceiptSettled: _settled,
+}
