@@ -16,7 +16,7 @@ from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.ending import end_cell
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
-from tallystick.kernel.parts import KERNEL, TIMER, Intent
+from tallystick.kernel.parts import CALL, CANCEL, KERNEL, READ, SPAWN, TIMER, Intent
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Effect
@@ -33,6 +33,8 @@ from tallystick.values import canon, seal
 
 DROPS_MAX: Final = 16
 CLOCK_MAX: Final = 256
+# The kernel settles these itself: no seal can fire a timer early or answer for a child (I25).
+_OWN: Final = frozenset({TIMER, SPAWN, CALL, READ, CANCEL})
 
 
 def settle_receipt(world: World, given: Settle) -> Frame:
@@ -82,7 +84,7 @@ def _seal_refusal(world: World, given: Settle, intent: Intent) -> str | None:
     receipt = given.receipt
     key_id = receipt.seal.get("key")
     trust = world.keys.get(key_id) if type(key_id) is str else None
-    if trust is None or receipt.executor == KERNEL:
+    if trust is None or receipt.executor == KERNEL or intent.record.effect in _OWN:
         return "untrusted_key"
     if not trust.counts_for(receipt.executor, intent.record.effect):
         return "untrusted_key"
