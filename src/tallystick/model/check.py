@@ -92,7 +92,7 @@ def check(
     check_upcasts(work)
     check_migrations(work)
     check_additive(work)
-    if work.wired:
+    if work.whole:
         check_unused(work)
     seen = dict.fromkeys(_hinted(finding) for finding in (*sources.findings, *work.found))
     return list(seen)

@@ -24,7 +24,9 @@ SPAWNING: Final = ("sys/workflow.spawn@1", "sys/workflow.call@1")
 def check_routing(work: Work) -> None:
     """Every subscription, and workflows that nothing reaches."""
     for at, row in work.subscriptions():
-        event, flow = row["event"], work.refer("defworkflow", row["workflow"], at / "workflow")
+        event, flow = row["event"], None
+        if not work.blamed(at):
+            flow = work.refer("defworkflow", row["workflow"], at / "workflow")
         work.schema(event, at / "event")
         if names.is_reserved(event) and event not in SUBSCRIBABLE:
             message = f"{event} goes to the cell it belongs to and cannot be subscribed to"
@@ -36,7 +38,7 @@ def check_routing(work: Work) -> None:
                 work.refer("defworkflow", source, at / "filter" / "origin" / i)
         if flow is not None:
             _delivered(work, at, row, flow)
-    if work.wired:
+    if work.whole:
         _unreachable(work)
 
 

@@ -47,11 +47,16 @@ class Place:
 
 @dataclass(slots=True)
 class Work:
-    """One run of the check: `kinds` is what the manifest lists, ours included."""
+    """One run of the check.
+
+    `kinds` is what the manifest lists, ours included; `defined` is what could be read at all.
+    `broken` names what could not, `faulty` are paths of the manifest that were refused before.
+    """
 
     kinds: Mapping[str, Mapping[str, Definition]]
     defined: Mapping[str, Mapping[str, Definition]]
     broken: frozenset[str]
+    faulty: tuple[str, ...]
     wiring: Mapping[str, Any]
     wired: bool
     against: Catalogue | None
@@ -62,6 +67,15 @@ class Work:
     def add(self, code: str, at: Place, message: str, hint: str = "") -> None:
         """Note a problem."""
         self.found.append(Finding(code, at.def_name, at.path, message, hint))
+
+    @property
+    def whole(self) -> bool:
+        """True when everything could be read, so that what is absent is really absent."""
+        return self.wired and not self.broken
+
+    def blamed(self, at: Place) -> bool:
+        """True when something below this place of the manifest was refused already."""
+        return any(path.startswith(f"{at.path}/") for path in self.faulty)
 
     def own(self, kind: str) -> list[tuple[Place, Definition]]:
         """The listed definitions of a kind that are not ours, each with its place."""
@@ -146,6 +160,8 @@ def work_of(
         mine = list(defined[kind]) if listed is None else [row["name"] for row in listed]
         held = defined[kind]
         kinds[kind] = {**sys_definitions.of_kind(kind), **{n: held[n] for n in mine if n in held}}
-    broken = frozenset(f.def_name for f in sources.findings if not f.warning)
+    errors = [finding for finding in sources.findings if not finding.warning]
+    broken = frozenset(finding.def_name for finding in errors)
+    faulty = tuple(finding.path for finding in errors if finding.def_name == MANIFEST)
     wired = sources.draft is not None
-    return Work(kinds, defined, broken, wiring, wired, against, artifacts)
+    return Work(kinds, defined, broken, faulty, wiring, wired, against, artifacts)

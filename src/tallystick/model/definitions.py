@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.errors import BadDefinition
+from tallystick.errors import BadDefinition, SchemaMismatch
 from tallystick.model import limits
 from tallystick.model.definitions_shapes import (
     ABSENT,
@@ -210,9 +210,21 @@ def read_definition(
     made = fields_of(KINDS[kind], rest, "", out)
     if not ours:
         _refuse_ours(called, made, out)
-    if out.refused:
+    whole = {"$kind": kind, "name": called, **made}
+    if out.refused or not storable(whole, out):
         return None, out.found
-    return {"$kind": kind, "name": called, **made}, out.found
+    return whole, out.found
+
+
+def storable(made: Mapping[str, Any], out: Findings) -> bool:
+    """True when a document can be encoded, as free data inside it need not be."""
+    try:
+        canon.encode(made)
+    except SchemaMismatch as error:
+        hint = "numbers, texts and depth have the bounds of canonical values"
+        out.add("def.bad_value", "", f"this cannot be encoded: {error.message}", hint)
+        return False
+    return True
 
 
 def _refuse_ours(called: Any, made: Mapping[str, Any], out: Findings) -> None:

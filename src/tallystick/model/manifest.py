@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tallystick.model import limits, sys_definitions
-from tallystick.model.definitions import CALL, WHEN, overrides, refusal
+from tallystick.model.definitions import CALL, WHEN, overrides, refusal, storable
 from tallystick.model.definitions_shapes import (
     ABSENT,
     Field,
@@ -180,7 +180,7 @@ def read_manifest(source: Mapping[str, Any]) -> tuple[dict[str, Any] | None, lis
     if source.get("air_version", "2") != "2":
         out.add("def.bad_value", "/air_version", "this node reads air_version 2")
     made = fields_of(MANIFEST, rest, "", out)
-    if out.refused:
+    if out.refused or not storable(made, out):
         return None, out.found
     return {"$kind": "manifest", "air_version": "2", **made}, out.found
 

@@ -5,13 +5,14 @@ This is what a build, a check and an export share; it stops at nothing and repor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tallystick.model.definitions import Finding, read_definition, refusal
 from tallystick.model.lower import lower
 from tallystick.model.manifest import assemble, read_manifest
+from tallystick.values import canon
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,9 @@ def read_sources(documents: Iterable[Any]) -> Sources:
 
     Without a manifest among them, every definition is active and nothing is wired.
     """
-    lowered = lower(documents)
-    found = list(lowered.findings)
+    found: list[Finding] = []
+    lowered = lower([document for document in documents if _shallow(document, found)])
+    found.extend(lowered.findings)
     definitions: list[dict[str, Any]] = []
     for raw in lowered.definitions:
         made, problems = read_definition(raw)
@@ -53,6 +55,23 @@ def read_sources(documents: Iterable[Any]) -> Sources:
     if any(not finding.warning for finding in found):
         manifest = None
     return Sources(tuple(definitions), manifest, tuple(found), draft)
+
+
+def _shallow(document: Any, found: list[Finding]) -> bool:
+    """True when a document nests no deeper than a canonical one, so that reading it can recurse."""
+    level = [document]
+    # A document may be a list of definitions, which stands outside them.
+    for _ in range(canon.DEPTH_MAX + 1):
+        level = [
+            item
+            for held in level
+            if isinstance(held, Mapping | list | tuple)
+            for item in (held.values() if isinstance(held, Mapping) else held)
+        ]
+    if level:
+        message = f"a source nests deeper than {canon.DEPTH_MAX} levels"
+        found.append(Finding("def.bad_value", "", "", message, "give inner types a name"))
+    return not level
 
 
 def canonical_sources(documents: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
