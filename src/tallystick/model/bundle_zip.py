@@ -31,7 +31,7 @@ ENTRIES_MAX: Final = 0xFFFF - 1
 BYTES_MAX: Final = 0xFFFFFFFF - 1
 
 
-def write_zip(members: Mapping[str, bytes]) -> bytes:
+def write_zip(members: Mapping[str, bytes], bytes_max: int = BYTES_MAX) -> bytes:
     """The one container of these members; refuses more than a plain zip can number."""
     if len(members) > ENTRIES_MAX:
         raise TooLarge(f"{len(members)} members, at most {ENTRIES_MAX}", code="bundle.too_large")
@@ -39,8 +39,8 @@ def write_zip(members: Mapping[str, bytes]) -> bytes:
     index: list[bytes] = []
     at = 0
     for raw, data in sorted((name.encode(), data) for name, data in members.items()):
-        if at + len(data) > BYTES_MAX:
-            raise TooLarge(f"more than {BYTES_MAX} bytes", code="bundle.too_large")
+        if at + len(data) > bytes_max:
+            raise TooLarge(f"more than {bytes_max} bytes", code="bundle.too_large")
         shared = (_VERSION, _UTF8, _STORED, _MIDNIGHT, _FIRST_DAY)
         sizes = (zlib.crc32(data), len(data), len(data), len(raw), 0)
         header = _LOCAL.pack(_LOCAL_SIGN, *shared, *sizes)
@@ -76,6 +76,8 @@ def read_zip(data: bytes) -> dict[str, bytes]:
         members[name] = data[begin + length : at]
         if zlib.crc32(members[name]) != row[6]:
             raise _refusal("bundle.hash_mismatch", f"{name} is damaged", name)
+    if len(data) - at < len(_LOCAL_SIGN):
+        _short()
     whole = write_zip(members)
     if data != whole:
         _not_ours(data, whole)
