@@ -74,7 +74,17 @@ ANY: Final = Kind(canon.encode_item, _same)
 class Shape:
     """The codec of one tuple type: `put` writes it, `load` reads it back or refuses."""
 
-    __slots__ = ("_after", "_before", "_constant", "_loads", "_names", "_said", "make", "name")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_constant",
+        "_loads",
+        "_must",
+        "_names",
+        "_said",
+        "make",
+        "name",
+    )
 
     def __init__(
         self,
@@ -86,6 +96,10 @@ class Shape:
         self.name = make.__name__
         self._names = tuple(fields)
         self._loads = tuple(kind.load for kind in fields.values())
+        # What has no default must be there: folding a guess is worse than stopping.
+        optional = getattr(make, "_field_defaults", {})
+        said = zip(self._names, getattr(make, "_fields", ()), strict=True)
+        self._must = frozenset(name for name, field in said if field not in optional)
         entries = sorted(
             (canon.put_key(name), i, kind.put) for i, (name, kind) in enumerate(fields.items())
         )
@@ -126,6 +140,8 @@ class Shape:
             for name, load in zip(self._names, self._loads, strict=True):
                 field = raw.get(name)
                 if field is None:
+                    if name in self._must and name not in raw:
+                        raise TypeError("missing")  # noqa: TRY301 - told with its field below
                     values.append(None)
                 else:
                     values.append(load(field))
