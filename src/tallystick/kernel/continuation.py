@@ -6,6 +6,8 @@ world builds none.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tallystick.kernel.parts import Continuation, params_digest
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue
@@ -18,6 +20,16 @@ def schema_of(came: ReceiptSettled | ProgressNoted) -> str:
     if isinstance(came, ProgressNoted):
         return envelopes.PROGRESS
     return envelopes.REJECTED if came.status == "rejected" else envelopes.RECEIPT
+
+
+def plain(continuation: Continuation, seq: int, catalogue: Catalogue, payload: bytes) -> Any:
+    """The plain value of a continuation: equal to decoding its document, without the bytes."""
+    came = continuation.came
+    if isinstance(came, ProgressNoted) or came.status == "rejected":
+        return canon.decode(document(continuation, seq, catalogue, payload))
+    cents = None if came.usage is None else came.usage.get("cents")
+    receipt = envelopes.Receipt(came.status, payload, seq, came.attempt, cents)
+    return envelopes.receipt_value(_asked(continuation, catalogue), receipt)
 
 
 def document(continuation: Continuation, seq: int, catalogue: Catalogue, payload: bytes) -> bytes:
@@ -50,16 +62,16 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
     effect = catalogue.effects.get(opened.effect)
     effect_hash = opened.effect_hash
     return envelopes.Asked(
-        origin_workflow=origin.workflow,
-        origin_workflow_hash=canon.text_of(origin.workflow_hash),
-        origin_instance_key=origin.key or None,
-        intent_hash=canon.text_of(opened.intent),
-        effect=opened.effect,
-        effect_hash=canon.text_of(bytes(32) if effect_hash is None else effect_hash),
-        executor_module=None if effect is None else effect.module,
-        executor_module_hash=None if effect is None else effect.module_hash_text,
-        executor_entrypoint=None if effect is None else effect.entrypoint,
-        params_hash=canon.text_of(params_digest(opened)),
-        issuer_ref=waiter.issuer_ref,
-        emitted_at_seq=origin.tick_seq,
+        origin.workflow,
+        canon.text_of(origin.workflow_hash),
+        origin.key or None,
+        canon.text_of(opened.intent),
+        opened.effect,
+        canon.text_of(bytes(32) if effect_hash is None else effect_hash),
+        None if effect is None else effect.module,
+        None if effect is None else effect.module_hash_text,
+        None if effect is None else effect.entrypoint,
+        canon.text_of(params_digest(opened)),
+        waiter.issuer_ref,
+        origin.tick_seq,
     )

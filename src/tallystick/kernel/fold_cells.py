@@ -59,6 +59,8 @@ def _fence(world: World, idem: records.IdemKey) -> None:
 
 def _prune_fence(world: World) -> None:
     """Forget keys whose window has passed, a few per input: the cost is paid in small coin."""
+    if world.expiry.empty():
+        return
     for due_ns, path in world.expiry.due(world.logical_ns, PRUNE_MAX):
         world.expiry.remove(due_ns, path)
         world.fence.remove(path)
@@ -139,7 +141,7 @@ def _deleted(world: World, cell: Cell) -> None:
     cell.mailbox.clear()
     cell.mailbox.extend(kept)
     if cell.id.key and not kept:
-        world.cells_of(cell.id.workflow).remove(cell.path)
+        world.cells_of(cell.id.workflow).remove(cell.id.key)
         world.cell_count -= 1
     elif cell.status in TERMINAL and kept:
         cell.status = RUNNING

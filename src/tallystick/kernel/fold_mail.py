@@ -57,7 +57,7 @@ def unqueue(world: World, cell: Cell) -> None:
 def born(world: World, ident: CellId) -> Cell:
     """A new cell."""
     cell = Cell(ident, world.seq)
-    world.cells_of(ident.workflow).put(cell.path, cell)
+    world.cells_of(ident.workflow).put(ident.key, cell)
     world.cell_count += 1
     return cell
 

@@ -126,7 +126,6 @@ class Cell:
         "last_active_ns",
         "last_seq",
         "mailbox",
-        "path",
         "queued",
         "size",
         "state",
@@ -138,7 +137,6 @@ class Cell:
 
     def __init__(self, ident: CellId, born_seq: int) -> None:
         self.id = ident
-        self.path = sha256(ident.key).digest()
         self.born_seq = born_seq
         self.status = RUNNING
         self.state: bytes | None = None

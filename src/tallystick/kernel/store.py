@@ -24,8 +24,15 @@ Encode = Callable[[T, dict[bytes, bytes]], bytes]
 """Gives an entry's leaf value; what the entry keeps beside its leaf goes into the second argument."""
 
 
+def _same(value: bytes, _beside: object = None) -> bytes:
+    return value
+
+
 class Store(Generic[T]):
-    """Entries of one kind by path, with a codec to and from leaf values."""
+    """Entries of one kind by key, with a codec to and from leaf values.
+
+    `path_of` gives the path of a key in the index; it is asked only when the index is.
+    """
 
     __slots__ = (
         "_decode",
@@ -34,6 +41,7 @@ class Store(Generic[T]):
         "_marked",
         "_most",
         "_nodes",
+        "_path_of",
         "_touched",
         "delta",
         "root",
@@ -47,74 +55,79 @@ class Store(Generic[T]):
         *,
         root: bytes = EMPTY,
         cache: int = 4096,
+        path_of: Callable[[bytes], bytes] = _same,
     ) -> None:
         self._nodes = nodes
         self._encode = encode
         self._decode = decode
+        self._path_of = path_of
         self._hot: OrderedDict[bytes, T] = OrderedDict()
         self._most = cache
-        # Since the last mark: path -> the mark that it was touched after.
+        # Since the last mark: key -> the mark that it was touched after.
         self._touched: dict[bytes, int] | None = None
         self._marked = 0
         self.root = root
         self.delta: dict[bytes, T | None] = {}
 
-    def get(self, path: bytes) -> T | None:
+    def get(self, key: bytes) -> T | None:
         """The entry for reading; changing it in place is a defect, use `edit`."""
         delta = self.delta
-        if path in delta:
-            return delta[path]
+        if key in delta:
+            return delta[key]
         hot = self._hot
-        found = hot.get(path)
+        found = hot.get(key)
         if found is not None:
-            hot.move_to_end(path)
+            hot.move_to_end(key)
             return found
         if self.root == EMPTY:
             return None
-        value = lookup(self._nodes, self.root, path)
+        value = lookup(self._nodes, self.root, self._path_of(key))
         if value is None:
             return None
         found = self._decode(value)
-        self._keep(path, found)
+        self._keep(key, found)
         return found
 
-    def edit(self, path: bytes) -> T | None:
+    def edit(self, key: bytes) -> T | None:
         """The entry for changing in place: from here on it is dirty."""
         if self._touched is not None:
-            self._touched[path] = self._marked
-        if path in self.delta:
-            return self.delta[path]
-        found = self.get(path)
+            self._touched[key] = self._marked
+        if key in self.delta:
+            return self.delta[key]
+        found = self.get(key)
         if found is not None:
-            self._hot.pop(path, None)
-            self.delta[path] = found
+            self._hot.pop(key, None)
+            self.delta[key] = found
         return found
 
-    def put(self, path: bytes, entry: T) -> None:
+    def put(self, key: bytes, entry: T) -> None:
         """Write an entry."""
         if self._touched is not None:
-            self._touched[path] = self._marked
-        self._hot.pop(path, None)
-        self.delta[path] = entry
+            self._touched[key] = self._marked
+        self._hot.pop(key, None)
+        self.delta[key] = entry
 
-    def remove(self, path: bytes) -> None:
+    def remove(self, key: bytes) -> None:
         """Delete an entry."""
         if self._touched is not None:
-            self._touched[path] = self._marked
-        self._hot.pop(path, None)
+            self._touched[key] = self._marked
+        self._hot.pop(key, None)
         if self.root == EMPTY and self._touched is None:
-            self.delta.pop(path, None)
+            self.delta.pop(key, None)
         else:
             # A snapshot on its way may hold the entry: the delete must outlive its promotion.
-            self.delta[path] = None
+            self.delta[key] = None
 
     def written(self) -> Written:
         """The root with the delta applied, and the blobs that are new; changes nothing."""
         if not self.delta:
             return Written(self.root, {})
-        encode = self._encode
+        encode, path_of = self._encode, self._path_of
         beside: dict[bytes, bytes] = {}
-        changes = {p: None if e is None else encode(e, beside) for p, e in self.delta.items()}
+        changes = {
+            path_of(key): None if entry is None else encode(entry, beside)
+            for key, entry in self.delta.items()
+        }
         made = change(self._nodes, self.root, changes)
         made.nodes.update(beside)
         return made
@@ -125,36 +138,36 @@ class Store(Generic[T]):
         if self._touched is None:
             self._touched = {}
 
-    def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
+    def promote(self, root: bytes, keys: list[bytes], seq: int) -> None:
         """The snapshot recorded at `seq` is durable: what was not touched since is clean.
 
         Snapshots become durable in their order; a later one may have been marked already.
         """
         touched = self._touched or {}
         self.root = root
-        for path in paths:
-            if path in self.delta and touched.get(path, -1) < seq:
-                entry = self.delta.pop(path)
+        for key in keys:
+            if key in self.delta and touched.get(key, -1) < seq:
+                entry = self.delta.pop(key)
                 if entry is not None:
-                    self._keep(path, entry)
+                    self._keep(key, entry)
         if self._marked <= seq:
             self._touched = None
 
     def entries(self) -> Iterator[tuple[bytes, T]]:
-        """Every entry in order of path: for listings and proofs, never for a hot path."""
-        changed = sorted(self.delta)
+        """Every (path, entry) in order of path: for listings and proofs, never for a hot path."""
+        changed = sorted((self._path_of(key), key) for key in self.delta)
         at = 0
         for path, value in scan(self._nodes, self.root):
-            while at < len(changed) and changed[at] < path:
+            while at < len(changed) and changed[at][0] < path:
                 yield from self._changed(changed[at])
                 at += 1
-            if at < len(changed) and changed[at] == path:
-                yield from self._changed(path)
+            if at < len(changed) and changed[at][0] == path:
+                yield from self._changed(changed[at])
                 at += 1
             else:
                 yield path, self._decode(value)
-        for path in changed[at:]:
-            yield from self._changed(path)
+        for place in changed[at:]:
+            yield from self._changed(place)
 
     def paths_after(self, after: bytes, most: int) -> list[bytes]:
         """At most that many paths of the promoted index behind `after`, in order."""
@@ -165,20 +178,17 @@ class Store(Generic[T]):
                 break
         return found
 
-    def _changed(self, path: bytes) -> Iterator[tuple[bytes, T]]:
-        entry = self.delta[path]
+    def _changed(self, place: tuple[bytes, bytes]) -> Iterator[tuple[bytes, T]]:
+        path, key = place
+        entry = self.delta[key]
         if entry is not None:
             yield path, entry
 
-    def _keep(self, path: bytes, entry: T) -> None:
+    def _keep(self, key: bytes, entry: T) -> None:
         hot = self._hot
-        hot[path] = entry
+        hot[key] = entry
         if len(hot) > self._most:
             hot.popitem(last=False)
-
-
-def _same(value: bytes, _beside: object = None) -> bytes:
-    return value
 
 
 class Calendar:
@@ -206,6 +216,10 @@ class Calendar:
     def remove(self, due_ns: int, ident: bytes) -> None:
         """Strike an id out; the heap forgets it when it comes up."""
         self.store.remove(due_ns.to_bytes(8, "big") + ident)
+
+    def empty(self) -> bool:
+        """True when nothing at all is entered; False may also mean: only what is struck out."""
+        return not self._heap and self._cursor is None
 
     def first(self) -> tuple[int, bytes] | None:
         """The earliest (time, id), or None."""

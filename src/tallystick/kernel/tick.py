@@ -77,11 +77,12 @@ def _run(turn: Turn) -> Ran | Halted:
         return Halted("migration_failed", message, 0, "kernel")
     state = world.state_of(cell)
     given = TickInput(
-        state=state,
-        schema=workflow.event_name,
-        value=world.wrapped(mail),
-        key=cell.id.key or None,
-        ctx=_context(turn) if workflow.context else None,
+        state,
+        workflow.event_name,
+        lambda: world.wrapped(mail),
+        lambda: world.plain(mail),
+        cell.id.key or None,
+        _context(turn) if workflow.context else None,
     )
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.

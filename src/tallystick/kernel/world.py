@@ -9,7 +9,6 @@ Nothing here decides; `fold` is the only writer.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from tallystick.kernel import continuation, leaves
@@ -188,17 +187,24 @@ class World:
         def load(value: bytes) -> Cell:
             return leaves.load_cell(workflow, value, self.blobs)
 
-        return Store(self.nodes, put, load, root=root, cache=self.settings.cell_cache)
+        return Store(
+            self.nodes,
+            put,
+            load,
+            root=root,
+            cache=self.settings.cell_cache,
+            path_of=canon.digest_of,
+        )
 
     def cell(self, ident: CellId) -> Cell | None:
         """A cell for reading."""
         store = self.cells.get(ident.workflow)
-        return None if store is None else store.get(sha256(ident.key).digest())
+        return None if store is None else store.get(ident.key)
 
     def edit_cell(self, ident: CellId) -> Cell | None:
         """A cell for `fold` to change."""
         store = self.cells.get(ident.workflow)
-        return None if store is None else store.edit(sha256(ident.key).digest())
+        return None if store is None else store.edit(ident.key)
 
     def state_of(self, cell: Cell) -> bytes | None:
         """A cell's state bytes, from memory or from the blob store."""
@@ -231,6 +237,16 @@ class World:
         assert came is not None, "an entry has a value or is a continuation"
         payload = self._payload(came.came)
         return continuation.document(came, mail.seq, self.catalogue(came.manifest), payload)
+
+    def plain(self, mail: Mail) -> Any:
+        """The value of a mailbox entry as the workflow's own event, fresh and plain."""
+        came = mail.continuation
+        if came is None or mail.value is not None:
+            value = canon.decode(self.document(mail))
+        else:
+            catalogue = self.catalogue(came.manifest)
+            value = continuation.plain(came, mail.seq, catalogue, self._payload(came.came))
+        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
 
     def _payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
         if came.payload is not None:

@@ -28,17 +28,22 @@ LEVELS: Final = frozenset({"debug", "info", "warning", "error"})
 
 
 class TickInput(NamedTuple):
-    """One delivery: state and event as canonical documents, the context only if declared."""
+    """One delivery: state and event as canonical documents, the context only if declared.
+
+    `plain` gives the event as a fresh plain value, equal to decoding `value()`.
+    A lane that works on plain values asks for that and saves the way through bytes.
+    """
 
     state: bytes | None
     schema: str
-    value: bytes
+    value: Callable[[], bytes]
+    plain: Callable[[], Any]
     key: bytes | None
     ctx: bytes | None
 
     def envelope(self) -> bytes:
         """The canonical document `{version, state, event, ctx?}`."""
-        event: dict[str, Any] = {"schema": self.schema, "value": self.value}
+        event: dict[str, Any] = {"schema": self.schema, "value": self.value()}
         if self.key is not None:
             event["key"] = self.key
         body: dict[str, Any] = {"version": 1, "state": self.state, "event": event}
@@ -294,9 +299,17 @@ def read_event(raw: Any) -> EmittedEvent:
     return EmittedEvent(_text(raw, "schema", "event"), value, _opt(raw, "key", bytes), tuple(tags))
 
 
-def read_effect(raw: Any) -> EffectRequest:
-    """One requested effect of an envelope, or a `bad_output` fault."""
+def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectRequest:
+    """One requested effect of an envelope, or a `bad_output` fault.
+
+    A lane that has made the params document already passes it.
+    """
     _fields(raw, _EFFECT, "effect")
+    if params is None:
+        params = _doc(raw.get("params"), "effect.params")
+    name = _text(raw, "effect", "effect")
+    if len(raw) == 2:
+        return EffectRequest(name, params)
     key = _opt(raw, "idempotency_key", bytes)
     if key is not None and not 1 <= len(key) <= KEY_BYTES_MAX:
         raise bad_output(f"idempotency_key has {len(key)} bytes, not 1 to {KEY_BYTES_MAX}")
@@ -304,12 +317,7 @@ def read_effect(raw: Any) -> EffectRequest:
     if timeout is not None and timeout < 0:
         raise bad_output("timeout_ns is negative")
     return EffectRequest(
-        effect=_text(raw, "effect", "effect"),
-        params=_doc(raw.get("params"), "effect.params"),
-        issuer_ref=_opt(raw, "issuer_ref", str),
-        idempotency_key=key,
-        cap_slot=_opt(raw, "cap_slot", str),
-        timeout_ns=timeout,
+        name, params, _opt(raw, "issuer_ref", str), key, _opt(raw, "cap_slot", str), timeout
     )
 
 

@@ -76,7 +76,7 @@ class PythonRunner:
         try:
             state = None if tick.state is None else canon.decode(tick.state)
             ctx = None if tick.ctx is None else canon.decode(tick.ctx)
-            answer = function(state, canon.decode(tick.value), ctx)
+            answer = function(state, tick.plain(), ctx)
             output = _output(catalogue, workflow, answer)
             return Ran(output, write_output(output), 0, ENGINE)
         except LimitExceeded as why:
@@ -154,10 +154,9 @@ def _event(catalogue: Catalogue, raw: Mapping[str, Any]) -> EmittedEvent:
 
 
 def _effect(catalogue: Catalogue, raw: Mapping[str, Any]) -> EffectRequest:
-    read = dict(raw)
     effect = catalogue.effects.get(str(raw.get("effect")))
-    read["params"] = _document(None if effect is None else effect.params, raw.get("params"))
-    return read_effect(read)
+    params = _document(None if effect is None else effect.params, raw.get("params"))
+    return read_effect(raw, params)
 
 
 def _document(schema: Schema | None, value: Any) -> bytes | Admitted:
