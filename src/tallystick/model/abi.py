@@ -323,7 +323,7 @@ def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectReque
 
 def _log(raw: Any) -> Mapping[str, Any]:
     _fields(raw, _LOG, "log")
-    if raw.get("level") not in LEVELS:
+    if _text(raw, "level", "log") not in LEVELS:
         raise bad_output(f"log level {raw.get('level')!r} is not one of {sorted(LEVELS)}")
     _text(raw, "message", "log")
     if type(raw.get("fields", {})) is not dict:
