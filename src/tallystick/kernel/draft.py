@@ -8,7 +8,7 @@ the draft keeps a small overlay over the world; the world itself is only read.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.inputs import Sample
 from tallystick.kernel.parts import INLINE_VALUE_MAX
@@ -21,6 +21,9 @@ from tallystick.model.records import (
     Record,
     Stamp,
 )
+
+
+DELETED: Final = "deleted"  # beside the statuses a cell can end with
 
 
 class Answer(NamedTuple):
@@ -115,7 +118,7 @@ class Draft:
         """True when a cell exists as of this point of the frame."""
         if ident in self.created:
             return True
-        return self.ended.get(ident) != "deleted" and self.world.cell(ident) is not None
+        return self.ended.get(ident) != DELETED and self.world.cell(ident) is not None
 
     def takes_mail(self, ident: CellId, lifecycle: str) -> bool:
         """False for a cell that ended: a process for good, an entity only when it failed."""

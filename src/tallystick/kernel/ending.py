@@ -27,7 +27,7 @@ def end_cell(
 ) -> None:
     """Record the end of a cell: completed or failed, with its result or its reason."""
     ended_seq = draft.seq
-    draft.ended[cell.id] = status
+    draft.ended.setdefault(cell.id, status)  # a deleted cell stays deleted
     value = receipts.completed_value(workflow, cell.id, status, cell.born_seq, ended_seq, extra)
     emit_system(draft, workflow, cell, envelopes.COMPLETED, value)
     _answer_callers(draft, cell, status, extra)
@@ -38,7 +38,8 @@ def end_cell(
 
 def delete_cell(draft: Draft, cell: Cell) -> None:
     """Record what goes with a deleted cell: its open intents, and receipts still in its mail."""
-    draft.ended[cell.id] = "deleted"
+    # A caller waits for the end of its child, however it ends.
+    _answer_callers(draft, cell, COMPLETED, {"code": "cell.deleted"})
     cancel_open(draft, cell, "cell.deleted")
     waiting = [m for m in list(cell.mailbox)[1:] if m.schema in _CONTINUED]
     drop_mail(draft, cell, waiting, "no_instance")

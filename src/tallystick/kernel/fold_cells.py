@@ -63,7 +63,10 @@ def _prune_fence(world: World) -> None:
         return
     for due_ns, path in world.expiry.due(world.logical_ns, PRUNE_MAX):
         world.expiry.remove(due_ns, path)
-        world.fence.remove(path)
+        known = world.fence.get(path)
+        # A key that was used again after its window has a fence of its own, which stays.
+        if known is not None and known.at_ns < due_ns:
+            world.fence.remove(path)
 
 
 # ---- ticks ----------------------------------------------------------------------------------

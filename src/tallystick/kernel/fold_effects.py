@@ -9,7 +9,7 @@ from tallystick.kernel.fold_mail import inherit, push, stamped
 from tallystick.kernel.parts import TIMER, Continuation, Intent, Keyed, Mail, Waiter
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
-from tallystick.model.cells import CellId
+from tallystick.model.cells import TERMINAL, CellId
 from tallystick.values import canon
 
 # ---- intents and receipts -------------------------------------------------------------------
@@ -40,8 +40,12 @@ def attached(world: World, record: records.IntentAttached) -> None:
         intent.waiters.append(waiter)
         return
     known = world.keyed.get(record.intent)
-    assert known is not None, "an attached key is remembered"
+    cell = world.cell(CellId(record.origin.workflow, record.origin.key))
+    if known is None or cell is None or cell.status in TERMINAL:
+        return  # the tick that asked again has ended its cell
     assert known.settled is not None, "a key is open or settled"
+    if continuation.schema_of(known.settled) not in world.workflow(cell.id.workflow).arms:
+        return
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
     _deliver(world, [came], seq=world.seq)
 

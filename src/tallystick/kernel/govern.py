@@ -79,7 +79,9 @@ def _load(manifest: bytes, blobs: Mapping[bytes, bytes], world: World) -> Catalo
         digest = canon.raw_of(text)
         data = blobs.get(digest) or world.blobs.get(digest)
         if data is None:
-            raise BadDefinition(f"{text} is not in the bundle", code="bundle.incomplete")
+            raise BadDefinition(
+                f"{text} is not in the bundle", code="bundle.incomplete", where={"hash": text}
+            )
         return canon.decode(data)
 
     return Catalogue.load(node(canon.text_of(manifest)), node)
@@ -113,6 +115,7 @@ def trust_key(world: World, given: TrustKey) -> Frame:
         raise Conflict(
             "this key was revoked and stays revoked",
             code="key.revoked",
+            where={"key": key_id_of(given.public_key)},
             hint="make a new key",
         )
     names = (list(given.executors), list(given.effects))
@@ -123,7 +126,9 @@ def trust_key(world: World, given: TrustKey) -> Frame:
 def revoke_key(world: World, given: RevokeKey) -> Frame:
     """Stop trusting a key; receipts that settled before stay settled."""
     if given.key not in world.keys:
-        raise UnknownName(f"no key {given.key} is trusted", code="key.unknown")
+        raise UnknownName(
+            f"no key {given.key} is trusted", code="key.unknown", where={"key": given.key}
+        )
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     draft.add(KeyRevoked(given.key, given.principal, given.reason, stamp))
@@ -134,7 +139,11 @@ def revoke_grant(world: World, given: RevokeGrant) -> Frame:
     """Revoke a grant at once; what derives from it dies with it."""
     derived = "~" in given.name
     if not derived and given.name not in world.active.catalogue.grants:
-        raise UnknownName(f"no grant {given.name} in the active manifest", code="grant.unknown")
+        raise UnknownName(
+            f"no grant {given.name} in the active manifest",
+            code="grant.unknown",
+            where={"grant": given.name},
+        )
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     draft.add(GrantRevoked(given.name, given.principal, given.reason, stamp))

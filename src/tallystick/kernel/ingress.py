@@ -24,7 +24,9 @@ TAGS_MAX = 64
 def submit_event(world: World, given: Submit) -> Frame:
     """Admit one event from outside, or refuse it."""
     if world.read_only:
-        raise Unavailable("the world is read-only", code="ingress.read_only")
+        raise Unavailable(
+            "the world is read-only", code="ingress.read_only", where={"world": world.id}
+        )
     _check_door(world, given)
     admitted = admit_value(world, given)
     digest = event_hash(given.schema, admitted.bytes, given.key)
@@ -63,19 +65,29 @@ def _check_door(world: World, given: Submit) -> None:
         raise Rejected(
             f"{given.schema} is made by the kernel and cannot be sent",
             code="ingress.reserved_schema",
+            where={"path": "/schema", "schema": given.schema},
             hint="send a domain event; receipts come from executors with a seal",
         )
     if given.schema not in world.active.catalogue.schemas:
         raise UnknownName(
             f"no schema {given.schema} in the active manifest",
             code="ingress.unknown_schema",
+            where={"path": "/schema", "schema": given.schema},
             hint="list the schemas of the bundle, or check the version after the @",
         )
     if given.idem_key is not None and not 1 <= len(given.idem_key) <= IDEM_KEY_MAX:
-        raise Rejected(f"an Idempotency-Key has 1 to {IDEM_KEY_MAX} bytes", code="ingress.bad_key")
+        raise Rejected(
+            f"an Idempotency-Key has 1 to {IDEM_KEY_MAX} bytes",
+            code="ingress.bad_key",
+            where={"path": "/idem_key", "max": IDEM_KEY_MAX, "got": len(given.idem_key)},
+        )
     tags = given.tags
     if len(tags) > TAGS_MAX or any(type(t) is not str or len(t) > 200 for t in tags):
-        raise Rejected(f"at most {TAGS_MAX} tags of 200 characters", code="ingress.bad_tags")
+        raise Rejected(
+            f"at most {TAGS_MAX} tags of 200 characters",
+            code="ingress.bad_tags",
+            where={"path": "/tags"},
+        )
 
 
 def _system_inputs(_given: Submit) -> frozenset[str]:

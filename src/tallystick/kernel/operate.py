@@ -34,6 +34,7 @@ def operate(world: World, given: Operate) -> Frame:
         raise Rejected(
             f"no operator verb {given.verb!r}",
             code="operate.unknown_verb",
+            where={"path": "/verb"},
             hint=f"use one of {', '.join(sorted(_VERBS))}",
         )
     draft = Draft(world)
@@ -124,6 +125,7 @@ def _release(draft: Draft, given: Operate, stamp: Stamp) -> None:
         raise Conflict(
             "only an intent held by a fork or a restore is released by hand",
             code="effect.not_held",
+            where={"intent": given.intent.hex()},
             hint="approvals and flows release their own holds",
         )
     draft.add(IntentReleased(given.intent, hold["kind"], given.reason, stamp))

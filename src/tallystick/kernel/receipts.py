@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallystick.kernel.draft import Draft
+from tallystick.kernel.draft import DELETED, Draft
 from tallystick.kernel.parts import KERNEL
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Workflow
@@ -27,7 +27,7 @@ def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) ->
     """What becomes of a continuation: delivered, or why not."""
     workflow = draft.world.active.catalogue.workflows.get(origin.workflow)
     ident = CellId(origin.workflow, origin.key)
-    if workflow is None or not draft.exists(ident):
+    if workflow is None or not draft.exists(ident) or draft.ended.get(ident) == DELETED:
         return "terminal"
     if not _still_its_cell(draft, origin) or not draft.takes_mail(ident, "process"):
         return "terminal"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
 from tallystick.kernel.admit import Asking, Opened, judge
-from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
 from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Mail
@@ -126,6 +126,11 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     draft = Draft(world)
     draft.hops = mail.hops + 1
     draft.add(_ticked(draft, turn, ran, state))
+    # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
+    if state is None:
+        draft.ended[cell.id] = DELETED
+    elif output.status != RUNNING:
+        draft.ended[cell.id] = output.status
     for event in output.events:
         emit(draft, workflow, cell, event)
     opened = _judge_all(draft, turn, output)
