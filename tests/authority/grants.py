@@ -55,7 +55,7 @@ def request(asked: Effect, held: Grant, params: Any, **changes: Any) -> Capabili
         revoked=frozenset(),
         grants={held.name: held},
     )
-    return replace(plain, **changes)
+    return plain._replace(**changes)
 
 
 def judge(name: str, held: Grant, params: Any, **changes: Any) -> CapabilityYes | Denial:

@@ -38,7 +38,7 @@ def test_slots_lead_to_one_grant() -> None:
     ]
     for slots, declared, slot, code in table:
         asked = request(effect("http.request"), web, HTTP)
-        asked = replace(asked, slots=slots, declared=declared, cap_slot=slot)
+        asked = asked._replace(slots=slots, declared=declared, cap_slot=slot)
         judged = judge_capability(asked)
         assert code_of(judged) == code
         if code == "ok":

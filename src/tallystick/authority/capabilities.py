@@ -13,8 +13,7 @@ Time is the journaled logical time, so a replay gives the same answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import BUILTIN_MODULE, EnforcerAnswer, builtin
@@ -30,8 +29,7 @@ Enforce = Callable[[Grant, Mapping[str, Any]], EnforcerAnswer]
 _FAULTS = (TallyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityRequest:
+class CapabilityRequest(NamedTuple):
     """One effect asking for authority.
 
     `slots` are the grants bound for this cell, `declared` the slot types of its workflow.
@@ -51,8 +49,7 @@ class CapabilityRequest:
     enforce: Enforce | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CapabilityYes:
+class CapabilityYes(NamedTuple):
     """The slot that was used and the grant that agreed."""
 
     slot: str

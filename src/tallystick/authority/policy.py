@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallystick.authority.denial import Denial
 from tallystick.errors import BadDefinition
@@ -29,8 +29,7 @@ WHEN_KEYS = ("effect", "cap", "cap_type", "grant", "origin", "workflow", "tags")
 _TRACKS_MAX = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFacts:
+class PolicyFacts(NamedTuple):
     """A request as policy sees it; only the kernel fills `origin`."""
 
     effect: str

@@ -12,6 +12,7 @@ from typing import Final
 from tallystick.authority.policy import Rules
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Grant, Subscription, Upcast, Workflow
+from tallystick.model.effects import Site
 
 # Continuations reach a cell by their recorded origin, never through the routing table (K-13).
 CONTINUATIONS: Final = frozenset(
@@ -38,6 +39,8 @@ class Active:
     routes: Mapping[str, tuple[Route, ...]]
     rules: Rules
     slots: Mapping[str, Mapping[str, Grant]]
+    # Prepared identities by (workflow, effect), made when first asked for.
+    sites: dict[tuple[str, str], Site]
 
 
 def activate(catalogue: Catalogue) -> Active:
@@ -50,6 +53,7 @@ def activate(catalogue: Catalogue) -> Active:
             workflow: {slot: catalogue.grants[name] for slot, name in bound.items()}
             for workflow, bound in catalogue.bindings.items()
         },
+        sites={},
     )
 
 

@@ -26,7 +26,7 @@ from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
-from tallystick.model.effects import Asked, Asker, intent_by_key, intent_by_position
+from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
 from tallystick.model.records import (
     IntentAttached,
     IntentDenied,
@@ -50,16 +50,31 @@ class Asking(NamedTuple):
     tick_seq: int
     logical_ns: int
 
-    def origin(self, index: int) -> Origin:
-        """The recorded origin of the effect at a position of this tick."""
-        cell = self.cell
-        workflow = self.workflow
-        return Origin("workflow", workflow.name, workflow.hash, cell.id.key, self.tick_seq, index)
-
     def asker(self) -> Asker:
-        """Who asks, for the identity of the intent."""
-        return Asker(
-            self.workflow.name, self.workflow.hash_text, self.cell.id.key, self.cell.born_seq
+        """Who asks, for the identity of an intent with a key."""
+        workflow = self.workflow
+        return Asker(workflow.name, workflow.hash_text, self.cell.id.key, self.cell.born_seq)
+
+
+class Case(NamedTuple):
+    """One effect before the five stages: who asks, at which place of the tick, for what."""
+
+    draft: Draft
+    asking: Asking
+    index: int  # type: ignore[assignment]  # the ABI's word; tuple.index is not used
+    wanted: EffectRequest
+
+    def origin(self) -> Origin:
+        """The recorded origin of this effect."""
+        asking = self.asking
+        workflow = asking.workflow
+        return Origin(
+            "workflow",
+            workflow.name,
+            workflow.hash,
+            asking.cell.id.key,
+            asking.tick_seq,
+            self.index,
         )
 
 
@@ -73,60 +88,69 @@ class Opened(NamedTuple):
     issuer_ref: str | None
 
 
-def judge(draft: Draft, asking: Asking, index: int, wanted: EffectRequest) -> Opened | None:
+def judge(case: Case) -> Opened | None:
     """Judge one effect and record the outcome; what was opened, or None."""
-    effect = _declared(draft, asking, wanted)
+    effect = _declared(case)
     if isinstance(effect, Denial):
-        _deny(draft, asking, index, wanted, effect, Judged("no"))
-        return None
-    params = _shaped(draft, effect, wanted)
+        return _deny(case, effect, Judged("no"))
+    params = _shaped(case, effect)
     if isinstance(params, Denial):
-        _deny(draft, asking, index, wanted, params, Judged("ok", "no"))
+        return _deny(case, params, Judged("ok", "no"))
+    if effect.name == READ:
+        unread = _undeclared_read(case, params)
+        if unread is not None:
+            return _deny(case, unread, Judged("no", "ok"), params)
+    if case.wanted.idempotency_key is None:
+        intent = _site(case, effect).intent(
+            case.asking.cell.id.key, params.bytes, case.asking.tick_seq, case.index
+        )
+        return _authorise(case, intent, effect, params)
+    intent = intent_by_key(case.asking.asker(), effect.name, case.wanted.idempotency_key)
+    again = _asked_before(case, intent, params)
+    if isinstance(again, Denial):
+        return _deny(case, again, Judged("ok", "no"), params)
+    if again:
+        case.draft.add(IntentAttached(intent, case.origin(), case.wanted.issuer_ref))
         return None
-    unread = _undeclared_read(asking, effect, params)
-    if unread is not None:
-        _deny(draft, asking, index, wanted, unread, Judged("no", "ok"), params)
-        return None
-    intent = _identify(asking, index, wanted, effect, params)
-    if wanted.idempotency_key is not None:
-        again = _asked_before(draft, asking, intent, params)
-        if isinstance(again, Denial):
-            _deny(draft, asking, index, wanted, again, Judged("ok", "no"), params)
-            return None
-        if again:
-            draft.add(IntentAttached(intent, asking.origin(index), wanted.issuer_ref))
-            return None
-    return _authorise(draft, asking, index, wanted, (intent, effect, params))
+    return _authorise(case, intent, effect, params)
+
+
+def _site(case: Case, effect: Effect) -> Site:
+    """The prepared identity of this workflow and effect, made once per manifest."""
+    workflow = case.asking.workflow
+    sites = case.draft.world.active.sites
+    found = sites.get((workflow.name, effect.name))
+    if found is None:
+        asked = _asked(effect.name, effect, b"")
+        found = sites[workflow.name, effect.name] = Site(workflow.name, workflow.hash_text, asked)
+    return found
 
 
 # ---- declared, shape ------------------------------------------------------------------------
 
 
-def _declared(draft: Draft, asking: Asking, wanted: EffectRequest) -> Effect | Denial:
-    if wanted.effect not in asking.workflow.effects_emitted:
-        return Denial(
-            "declared",
-            "effect.undeclared",
-            f"{wanted.effect} is not in effects_emitted of {asking.workflow.name}",
-        )
-    effect = draft.world.active.catalogue.effects.get(wanted.effect)
+def _declared(case: Case) -> Effect | Denial:
+    name, workflow = case.wanted.effect, case.asking.workflow
+    if name not in workflow.effects_emitted:
+        message = f"{name} is not in effects_emitted of {workflow.name}"
+        return Denial("declared", "effect.undeclared", message)
+    effect = case.draft.world.active.catalogue.effects.get(name)
     if effect is None:
-        return Denial(
-            "declared", "effect.unknown", f"{wanted.effect} is not in the active manifest"
-        )
+        return Denial("declared", "effect.unknown", f"{name} is not in the active manifest")
     return effect
 
 
-def _undeclared_read(asking: Asking, effect: Effect, params: Admitted) -> Denial | None:
+def _undeclared_read(case: Case, params: Admitted) -> Denial | None:
     """A cell reads only the workflows that its definition names (X-27)."""
-    if effect.name != READ or params.value["workflow"] in asking.workflow.reads:
+    workflow = case.asking.workflow
+    if params.value["workflow"] in workflow.reads:
         return None
-    message = f"{params.value['workflow']} is not in reads of {asking.workflow.name}"
+    message = f"{params.value['workflow']} is not in reads of {workflow.name}"
     return Denial("declared", "effect.undeclared", message, path="/workflow")
 
 
-def _shaped(draft: Draft, effect: Effect, wanted: EffectRequest) -> Admitted | Denial:
-    params = wanted.params
+def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
+    params = case.wanted.params
     if not isinstance(params, Admitted) or params.schema is not effect.params:
         raw = params.bytes if isinstance(params, Admitted) else params
         try:
@@ -134,31 +158,16 @@ def _shaped(draft: Draft, effect: Effect, wanted: EffectRequest) -> Admitted | D
         except (NotCanonical, SchemaMismatch) as why:
             path = why.errors[0]["path"] if isinstance(why, SchemaMismatch) and why.errors else ""
             return Denial("shape", "effect.params_invalid", why.message, path=path)
-    most = draft.world.active.catalogue.limits.params_bytes_max
+    most = case.asking.workflow.limits.params_bytes_max
     if len(params.bytes) > most:
         message = f"params have {len(params.bytes)} bytes, over {most}"
         return Denial("shape", "effect.params_invalid", message, path="")
     return params
 
 
-def _identify(
-    asking: Asking, index: int, wanted: EffectRequest, effect: Effect, params: Admitted
-) -> bytes:
-    if wanted.idempotency_key is not None:
-        return intent_by_key(asking.asker(), effect.name, wanted.idempotency_key)
-    asked = Asked(
-        effect.name,
-        effect.hash_text,
-        effect.module,
-        effect.module_hash_text,
-        effect.entrypoint,
-        params.bytes,
-    )
-    return intent_by_position(asking.asker(), asked, asking.tick_seq, index)
-
-
-def _asked_before(draft: Draft, asking: Asking, intent: bytes, params: Admitted) -> bool | Denial:
+def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
     """True when the key attaches; a denial when it was used with other parameters (D8)."""
+    draft, asking = case.draft, case.asking
     known = draft.keyed.get(intent)
     if known is not None:
         first = known.params_hash or sha256(known.params or b"").digest()
@@ -180,71 +189,67 @@ def _asked_before(draft: Draft, asking: Asking, intent: bytes, params: Admitted)
 # ---- capability, policy, capacity -----------------------------------------------------------
 
 
-def _authorise(
-    draft: Draft,
-    asking: Asking,
-    index: int,
-    wanted: EffectRequest,
-    found: tuple[bytes, Effect, Admitted],
-) -> Opened | None:
-    intent, effect, params = found
-    granted = _capability(draft, asking, wanted, effect, params)
+def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> Opened | None:
+    granted = _capability(case, effect, params)
     if isinstance(granted, Denial):
-        _deny(draft, asking, index, wanted, granted, Judged("ok", "ok"), params, intent)
-        return None
-    grant = JudgedGrant(granted.slot, granted.grant.name, granted.grant.hash)
-    facts = _facts_digest(asking, intent, grant)
-    verdict = _policy(draft, asking, effect, params, granted.grant)
+        return _deny(case, granted, Judged("ok", "ok"), params, intent)
+    held = granted.grant
+    grant = JudgedGrant(granted.slot, held.name, held.hash)
+    facts = _facts_digest(case.asking, intent, held.hash)
+    verdict = _policy(case, effect, params, held)
     if isinstance(verdict, Denial):
         judged = Judged("ok", "ok", grant, None, None, facts)
-        _deny(draft, asking, index, wanted, verdict, judged, params, intent)
-        return None
+        return _deny(case, verdict, judged, params, intent)
     rule = JudgedRule(verdict.policy, verdict.rule, verdict.decision, verdict.id)
     # Flows and budgets are judged here once a manifest can hold them; without any there is room.
     judged = Judged("ok", "ok", grant, rule, "ok", facts)
+    draft, wanted = case.draft, case.wanted
     inline, by_hash = draft.store(params.bytes)
     draft.add(
         IntentOpened(
-            intent=intent,
-            effect=effect.name,
-            effect_hash=effect.hash,
-            executor=effect.executor,
-            origin=asking.origin(index),
-            judged=judged,
-            params=inline,
-            params_hash=by_hash,
-            issuer_ref=wanted.issuer_ref,
-            idempotency_key=wanted.idempotency_key,
-            timeout_at_ns=_timeout(asking, wanted, effect),
-            hold=_hold(verdict, draft.seq + 1),
+            intent,
+            effect.name,
+            effect.hash,
+            effect.executor,
+            case.origin(),
+            judged,
+            inline,
+            by_hash,
+            wanted.issuer_ref,
+            wanted.idempotency_key,
+            _timeout(case, effect),
+            _hold(verdict, draft.seq + 1),
         )
     )
-    return Opened(intent, effect, params, granted.grant, wanted.issuer_ref)
+    return Opened(intent, effect, params, held, wanted.issuer_ref)
 
 
-def _capability(
-    draft: Draft, asking: Asking, wanted: EffectRequest, effect: Effect, params: Admitted
-) -> CapabilityYes | Denial:
-    world = draft.world
-    slots, grants = slots_of(world, asking.cell, asking.workflow)
+def _origin_facts(workflow: str) -> Mapping[str, Any]:
+    return {"kind": "workflow", "workflow": workflow}
+
+
+def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes | Denial:
+    draft, asking = case.draft, case.asking
+    world, workflow = draft.world, asking.workflow
+    slots, grants = slots_of(world, asking.cell, workflow)
     verdict = judge_capability(
         CapabilityRequest(
-            effect=effect,
-            slots=slots,
-            declared=asking.workflow.cap_slots,
-            cap_slot=wanted.cap_slot,
-            params=params.value,
-            origin={"kind": "workflow", "workflow": asking.workflow.name},
-            logical_now_ns=asking.logical_ns,
-            revoked=world.revoked,
-            grants=grants,
-            enforce=lambda grant, question: _enforce(draft, grant, question),
+            effect,
+            slots,
+            workflow.cap_slots,
+            case.wanted.cap_slot,
+            params.value,
+            _origin_facts(workflow.name),
+            asking.logical_ns,
+            world.revoked,
+            grants,
+            lambda grant, question: _enforce(draft, grant, question),
         )
     )
-    if isinstance(verdict, CapabilityYes) and effect.name in (SPAWN, CALL):
+    if effect.name in (SPAWN, CALL) and not isinstance(verdict, Denial):
         caps = params.value["caps"]
         if caps is not None:
-            given = pass_on(world, asking.cell, asking.workflow, caps, b"")
+            given = pass_on(world, asking.cell, workflow, caps, b"")
             if isinstance(given, Denial):
                 return given
     return verdict
@@ -261,35 +266,37 @@ def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> Enforce
 
 
 def _policy(
-    draft: Draft, asking: Asking, effect: Effect, params: Admitted, grant: Grant
+    case: Case, effect: Effect, params: Admitted, grant: Grant
 ) -> PolicyVerdict | Denial:
+    asking = case.asking
     workflow = asking.workflow
-    return draft.world.active.rules.judge(
+    return case.draft.world.active.rules.judge(
         PolicyFacts(
-            effect=effect.name,
-            cap=grant.cap,
-            cap_type=grant.cap_type,
-            grant=grant.name,
-            origin={"kind": "workflow", "workflow": workflow.name},
-            workflow=workflow.name,
-            tags=workflow.tags,
-            params=params.value,
-            key=asking.cell.id.key,
-            now_ns=asking.logical_ns,
+            effect.name,
+            grant.cap,
+            grant.cap_type,
+            grant.name,
+            _origin_facts(workflow.name),
+            workflow.name,
+            workflow.tags,
+            params.value,
+            asking.cell.id.key,
+            asking.logical_ns,
         )
     )
 
 
-def _facts_digest(asking: Asking, intent: bytes, grant: JudgedGrant) -> bytes:
+def _facts_digest(asking: Asking, intent: bytes, grant_hash: bytes) -> bytes:
     """The facts behind a judgement; the intent binds effect, params and cell already."""
-    return sha256(
-        b"facts@1" + intent + grant.grant_hash + asking.logical_ns.to_bytes(8, "big")
-    ).digest()
+    when = asking.logical_ns.to_bytes(8, "big")
+    return sha256(b"facts@1" + intent + grant_hash + when).digest()
 
 
-def _timeout(asking: Asking, wanted: EffectRequest, effect: Effect) -> int | None:
-    length = effect.timeout_ns if wanted.timeout_ns is None else wanted.timeout_ns
-    return None if length is None else asking.logical_ns + length
+def _timeout(case: Case, effect: Effect) -> int | None:
+    length = case.wanted.timeout_ns
+    if length is None:
+        length = effect.timeout_ns
+    return None if length is None else case.asking.logical_ns + length
 
 
 def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any] | None:
@@ -300,26 +307,27 @@ def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any] | None:
 
 
 def _deny(
-    draft: Draft,
-    asking: Asking,
-    index: int,
-    wanted: EffectRequest,
+    case: Case,
     why: Denial,
     judged: Judged,
     params: Admitted | None = None,
     intent: bytes | None = None,
 ) -> None:
+    """Record a denial; its receipt follows at the end of the frame."""
+    draft, wanted = case.draft, case.wanted
     raw = wanted.params.bytes if isinstance(wanted.params, Admitted) else wanted.params
     effect = draft.world.active.catalogue.effects.get(wanted.effect)
     if intent is None:
-        intent = _denied_identity(asking, index, wanted.effect, effect, raw)
+        asked = _asked(wanted.effect, effect, raw)
+        asking = case.asking
+        intent = intent_by_position(asking.asker(), asked, asking.tick_seq, case.index)
     inline, by_hash = draft.store(raw if params is None else params.bytes)
     draft.add(
         IntentDenied(
             intent=intent,
             effect=wanted.effect,
             effect_hash=None if effect is None else effect.hash,
-            origin=asking.origin(index),
+            origin=case.origin(),
             judged=judged,
             stage=why.stage,
             code=why.code,
@@ -335,19 +343,15 @@ def _deny(
     )
 
 
-def _denied_identity(
-    asking: Asking, index: int, name: str, effect: Effect | None, raw: bytes
-) -> bytes:
-    """The position names a denial; an effect that nobody defined has no hashes to bind."""
+def _asked(name: str, effect: Effect | None, params: bytes) -> Asked:
+    """What is asked for; an effect that nobody defined has no hashes to bind."""
     if effect is None:
-        asked = Asked(name, _UNKNOWN_HASH, "", _UNKNOWN_HASH, "", raw)
-    else:
-        asked = Asked(
-            name,
-            effect.hash_text,
-            effect.module,
-            effect.module_hash_text,
-            effect.entrypoint,
-            raw,
-        )
-    return intent_by_position(asking.asker(), asked, asking.tick_seq, index)
+        return Asked(name, _UNKNOWN_HASH, "", _UNKNOWN_HASH, "", params)
+    return Asked(
+        effect.name,
+        effect.hash_text,
+        effect.module,
+        effect.module_hash_text,
+        effect.entrypoint,
+        params,
+    )

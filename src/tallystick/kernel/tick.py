@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
-from tallystick.kernel.admit import Asking, Opened, judge
+from tallystick.kernel.admit import Asking, Case, Opened, judge
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
@@ -242,7 +242,7 @@ def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | No
     if not output.effects:
         return []
     asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
-    return [judge(draft, asking, i, wanted) for i, wanted in enumerate(output.effects)]
+    return [judge(Case(draft, asking, i, wanted)) for i, wanted in enumerate(output.effects)]
 
 
 def _check_inflight(draft: Draft, turn: Turn) -> None:

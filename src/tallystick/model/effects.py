@@ -105,6 +105,37 @@ def intent_by_position(asker: Asker, asked: Asked, seq: int, index: int) -> byte
     ).digest()
 
 
+class Site:
+    """The part of an intent's identity that is fixed for one workflow and one effect.
+
+    Gives what `intent_by_position` gives; only key, place and parameters are encoded anew.
+    """
+
+    __slots__ = ("_a", "_b", "_c", "_d", "_e", "_f")
+
+    def __init__(self, workflow: str, workflow_hash: str, asked: Asked) -> None:
+        effect = canon.put_key(asked.effect)
+        effect_hash = canon.put_text(asked.effect_hash)
+        self._a = _P1 + effect + _P1_HASH + effect_hash + _P1_INDEX
+        self._b = _P1_WORKFLOW + canon.put_key(workflow) + _P1_KEY
+        self._c = _P1_WF_HASH + canon.put_text(workflow_hash) + _P1_IDEM
+        self._d = _P2 + effect + _P2_PARAMS
+        module = canon.put_key(asked.executor_module)
+        self._e = _P2_HASH + effect_hash + _P2_MODULE + module + _P2_IDEM + b"\x58\x20"
+        self._f = (
+            _P2_ENTRY
+            + canon.put_key(asked.executor_entrypoint)
+            + _P2_MOD_HASH
+            + canon.put_text(asked.executor_module_hash)
+        )
+
+    def intent(self, key: bytes, params: bytes, seq: int, index: int) -> bytes:
+        """The intent digest of an effect without an explicit key at one position."""
+        place = self._a + canon.put_int(index) + _P1_SEQ + canon.put_int(seq)
+        position = sha256(place + self._b + canon.put_bytes(key) + self._c).digest()
+        return sha256(self._d + canon.put_bytes(params) + self._e + position + self._f).digest()
+
+
 def intent_by_key(asker: Asker, effect: str, key: bytes) -> bytes:
     """The intent digest of an effect with an explicit idempotency key (D8)."""
     return canon.tagged(
