@@ -131,7 +131,8 @@ class Outlook:
         if (target := self.config.getoption("--conformance")) and self.outcomes:
             Path(target).write_text(render(load_clauses(), self.outcomes), encoding="utf-8")
         if (target := self.config.getoption("--conformance-check")) and not session.testsfailed:
-            table = read_table(Path(target).read_text("utf-8"))
+            path = Path(target)
+            table = read_table(path.read_text("utf-8") if path.exists() else "")
             cited = self.config.stash[CITED]
             self.found = differences(table, cited, whole=is_whole(self.config))
             if self.found:

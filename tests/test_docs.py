@@ -1,4 +1,4 @@
-"""Documents say what is there: files and rooms exist, generated pages match, limits hold (ST-10)."""
+"""Documents say what is there: files and rooms exist, generated pages match (ST-10)."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ PACKAGE = ROOT / "src" / "tallystick"
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text("utf-8")
 # The words of the design that every document uses; a new one is decided there first.
 NOUNS = """
-world, manifest, bundle, workflow, schema, module, effect, capability, policy, upcast, cell, mailbox,
-tick, intent, receipt, progress, record, frame, seal, state root, root, snapshot, fork, proposal,
-shadow, apply, playbook, step, arc, token, gate, execution, reaction, trigger, decision, run, action,
-stamp, executor, node
+world, manifest, bundle, workflow, schema, module, effect, capability, policy, upcast, cell,
+mailbox, tick, intent, receipt, progress, record, frame, seal, state root, root, snapshot, fork,
+proposal, shadow, apply, playbook, step, arc, token, gate, execution, reaction, trigger, decision,
+run, action, stamp, executor, node
 """
 
 

@@ -32,12 +32,14 @@ def imported_by(source: Source) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _starts_by_itself(path: str) -> bool:
-    name = PurePosixPath(path).name
+def _starts_by_itself(source: Source) -> bool:
+    path, name = source.path, PurePosixPath(source.path).name
     if name in {"__init__.py", "__main__.py", "conftest.py"} or name.startswith("test_"):
         return True
     # Programs and the lines that must be type errors are run, not imported.
-    return path.startswith(("scripts/", "bench/", "tests/typing/"))
+    if path.startswith(("scripts/", "bench/", "examples/", "tests/typing/")):
+        return True
+    return path.startswith("tests/") and 'if __name__ == "__main__"' in source.text
 
 
 def unused(sources: Iterable[Source], programs: Mapping[str, str]) -> list[str]:
@@ -47,7 +49,7 @@ def unused(sources: Iterable[Source], programs: Mapping[str, str]) -> list[str]:
     found = []
     for source in sources:
         name = module_name(source.path)
-        if _starts_by_itself(source.path) or name in imported:
+        if _starts_by_itself(source) or name in imported:
             continue
         file = PurePosixPath(source.path).name
         texts = [*programs.values(), *(s.text for s in sources if s is not source)]
