@@ -8,6 +8,7 @@ what workflows ask for; the node's own and governance's requests stay denied.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tallystick.model import sys_definitions
@@ -50,7 +51,7 @@ def structural_authority(sources: Sources) -> Sources:
     }
     again = read_sources([*sources.definitions, policy, made])
     kept: tuple[Finding, ...] = tuple(f for f in sources.findings if f not in again.findings)
-    return Sources(again.definitions, again.manifest, (*kept, *again.findings), again.draft)
+    return replace(again, findings=(*kept, *again.findings))
 
 
 def _of(sources: Sources, kind: str) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ def check_slots(work: Work) -> None:
     types = [defn["cap_type"] for defn in work.kinds["defcap"].values()]
     for at, flow in work.own("defworkflow"):
         for slot, wanted in flow.get("cap_slots", {}).items():
-            if wanted not in types:
+            if wanted not in types and "defcap" not in work.lost:
                 message = f"no capability has the type {wanted}"
                 work.add("ref.cap", at / "cap_slots" / slot, message, nearest(wanted, types))
         # A workflow that is only spawned may live on what its parents pass on (06 section 2).

@@ -40,13 +40,10 @@ def check_workflows(work: Work) -> None:
 
 def arms_of(work: Work, flow: Definition) -> dict[str, str]:
     """Schema -> tag of a workflow's event; empty for a record, and for an event that is bad."""
-    event = work.kinds["defschema"].get(flow["event"], {})
-    arms = event.get("type", {}).get("variant", {})
-    if not isinstance(arms, Mapping):
+    if flow["event"] not in work.schemas:
         return {}
-    return {
-        arm["ref"]: tag for tag, arm in arms.items() if isinstance(arm, Mapping) and "ref" in arm
-    }
+    arms = work.kinds["defschema"][flow["event"]]["type"].get("variant", {})
+    return {arm["ref"]: tag for tag, arm in arms.items() if "ref" in arm}
 
 
 def _event(work: Work, at: Place, flow: Definition) -> None:
@@ -104,7 +101,7 @@ def check_effects(work: Work) -> None:
                 hint = "write timeout_ns"
                 work.add("effect.no_timeout", at / "timeout_ns", message, hint)
         wanted = effect.get("cap_type", "effect")
-        if wanted not in types:
+        if wanted not in types and "defcap" not in work.lost:
             message = f"no capability has the type {wanted}, so nobody can be granted it"
             hint = nearest(wanted, types) or f"write a defcap with cap_type {wanted}"
             work.add("ref.cap", at / "cap_type", message, hint)

@@ -88,16 +88,31 @@ def check_additive(work: Work) -> None:
     """01 section 5: the definition behind an active name may only grow."""
     if work.against is None:
         return
+    broken: dict[str, str] = {}
     for at, _ in work.own("defschema"):
         old, new = work.against.schemas.get(at.def_name), work.schemas.get(at.def_name)
-        if old is None or new is None:
+        if old is not None and new is not None:
+            where = compatible(old.type, new.type)
+            broken |= {} if where is None else {at.def_name: where}
+    for name, where in broken.items():
+        # What breaks inside a referred schema is that schema's to answer for.
+        if _owner(work, name, where) in broken:
             continue
-        broken = compatible(old.type, new.type)
-        if broken is not None:
-            version = names.version_of(at.def_name) + 1
-            message = f"{at.def_name} is active, and this change refuses or changes old values"
-            hint = f"write {names.stem_of(at.def_name)}@{version} and an upcast to it"
-            work.add("schema.not_additive", Place(at.def_name, f"/type{broken}"), message, hint)
+        message = f"{name} is active, and this change refuses or changes old values"
+        hint = f"write {names.stem_of(name)}@{names.version_of(name) + 1} and an upcast to it"
+        work.add("schema.not_additive", Place(name, f"/type{where}"), message, hint)
+
+
+def _owner(work: Work, name: str, where: str) -> str | None:
+    """The first schema that a path inside a schema's inlined type passes into."""
+    type_: Any = work.kinds["defschema"][name]["type"]
+    # Names of fields and tags have no `/` and no `~`, so nothing here is escaped.
+    for part in where.split("/")[1:]:
+        if type(type_.get("ref")) is str or part not in type_:
+            break
+        type_ = type_[part]
+    found = type_.get("ref") if isinstance(type_, Mapping) else None
+    return found if type(found) is str else None
 
 
 def check_unused(work: Work) -> None:

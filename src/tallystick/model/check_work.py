@@ -50,12 +50,14 @@ class Work:
     """One run of the check.
 
     `kinds` is what the manifest lists, ours included; `defined` is what could be read at all.
-    `broken` names what could not, `faulty` are paths of the manifest that were refused before.
+    `broken` names what could not and `lost` the kinds of it; `faulty` are paths of the manifest
+    that were refused before.
     """
 
     kinds: Mapping[str, Mapping[str, Definition]]
     defined: Mapping[str, Mapping[str, Definition]]
     broken: frozenset[str]
+    lost: frozenset[str]
     faulty: tuple[str, ...]
     wiring: Mapping[str, Any]
     wired: bool
@@ -164,4 +166,4 @@ def work_of(
     broken = frozenset(finding.def_name for finding in errors)
     faulty = tuple(finding.path for finding in errors if finding.def_name == MANIFEST)
     wired = sources.draft is not None
-    return Work(kinds, defined, broken, faulty, wiring, wired, against, artifacts)
+    return Work(kinds, defined, broken, sources.lost, faulty, wiring, wired, against, artifacts)

@@ -21,12 +21,14 @@ class Sources:
 
     `draft` is the manifest's wiring as it was read, so that a check can go on after an error; it
     is None only when the manifest source itself cannot be read.
+    `lost` are the kinds of definitions of which at least one cannot be read.
     """
 
     definitions: tuple[dict[str, Any], ...]
     manifest: dict[str, Any] | None
     findings: tuple[Finding, ...]
     draft: dict[str, Any] | None = None
+    lost: frozenset[str] = frozenset()
 
     @property
     def refused(self) -> bool:
@@ -43,18 +45,21 @@ def read_sources(documents: Iterable[Any]) -> Sources:
     lowered = lower([document for document in documents if _shallow(document, found)])
     found.extend(lowered.findings)
     definitions: list[dict[str, Any]] = []
+    lost: list[str] = []
     for raw in lowered.definitions:
         made, problems = read_definition(raw)
         found.extend(problems)
         if made is not None:
             definitions.append(made)
+        else:
+            lost.append(str(raw.get("$kind")))
     source = lowered.manifest or {}
     draft, _ = read_manifest(source)
     manifest, problems = assemble(definitions, source)
     found.extend(problems)
     if any(not finding.warning for finding in found):
         manifest = None
-    return Sources(tuple(definitions), manifest, tuple(found), draft)
+    return Sources(tuple(definitions), manifest, tuple(found), draft, frozenset(lost))
 
 
 def _shallow(document: Any, found: list[Finding]) -> bool:
