@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tallystick.authority.capabilities import CapabilityRequest, CapabilityYes, judge_capability

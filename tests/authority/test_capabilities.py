@@ -315,7 +315,7 @@ def test_governance_grants_judge_the_patch() -> None:
 def test_a_plain_effect_still_needs_its_grant() -> None:
     """D6: the parameterless capability asks nothing more, and without it the answer is no."""
     assert code_of(judge("telemetry.emit", grant("effect"), {})) == "ok"
-    bare = replace(request(effect("telemetry.emit"), grant("effect"), {}), slots={})
+    bare = request(effect("telemetry.emit"), grant("effect"), {})._replace(slots={})
     assert code_of(judge_capability(bare)) == "cap.unbound"
 
 

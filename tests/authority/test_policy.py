@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,17 +65,17 @@ def test_the_design_example() -> None:
     assert isinstance(denied, Denial)
     assert (denied.stage, denied.code) == ("policy", "policy.denied")
     assert denied.rule == 'com.acme/main@1 rule 0 "no-prod-delete"'
-    got = made.judge(replace(FACTS, params={"method": "GET"}))
+    got = made.judge(FACTS._replace(params={"method": "GET"}))
     assert got == PolicyVerdict("com.acme/main@1", 2, "rest", "allow", None, None)
-    prompt = replace(
-        FACTS, effect="sys/llm.generate@1", cap_type="llm", params={"max_tokens": 10**6}
+    prompt = FACTS._replace(
+        effect="sys/llm.generate@1", cap_type="llm", params={"max_tokens": 10**6}
     )
     held = made.judge(prompt)
     assert isinstance(held, PolicyVerdict)
     assert (held.rule, held.decision, held.reason) == (1, "require_approval", "costs money")
     assert held.approval == {"by": ["role:finance"], "count": 1, "ttl_ns": 86400000000000}
-    assert answer(made.judge(replace(prompt, params={"max_tokens": 5}))) == "allow"
-    assert answer(made.judge(replace(prompt, params={}))) == "policy.expression_fault"
+    assert answer(made.judge(prompt._replace(params={"max_tokens": 5}))) == "allow"
+    assert answer(made.judge(prompt._replace(params={}))) == "policy.expression_fault"
 
 
 @pytest.mark.clause("K-22")
@@ -84,7 +83,7 @@ def test_origin_matrix() -> None:
     """AG-04: a rule without origin matches workflow requests only; a forged one has no effect."""
     open_rule, any_rule = ALLOW, {**ALLOW, "when": {"origin": "*"}}
     for kind in ("workflow", "system", "governance"):
-        facts = replace(FACTS, origin={"kind": kind})
+        facts = FACTS._replace(origin={"kind": kind})
         assert answer(rules(open_rule).judge(facts)) == (
             "allow" if kind == "workflow" else "policy.no_match"
         )
@@ -94,8 +93,7 @@ def test_origin_matrix() -> None:
             assert answer(ruled) == ("allow" if wanted == kind else "policy.no_match")
         # What the request says of itself, in params, key, tags or names, is not its origin.
         for liar in ("system", "governance", "workflow"):
-            forged = replace(
-                facts,
+            forged = facts._replace(
                 params={"origin": liar, "kind": liar},
                 key=liar,
                 tags=(liar,),
@@ -104,7 +102,7 @@ def test_origin_matrix() -> None:
             judged = rules({**ALLOW, "when": {"origin": liar}}).judge(forged)
             assert answer(judged) == ("allow" if liar == kind else "policy.no_match")
         where = {**any_rule, "where": "{{ origin.kind == 'system' }}"}
-        judged = rules(where).judge(replace(facts, params={"origin": {"kind": "system"}}))
+        judged = rules(where).judge(facts._replace(params={"origin": {"kind": "system"}}))
         assert answer(judged) == ("allow" if kind == "system" else "policy.no_match")
 
 
@@ -159,7 +157,7 @@ def test_kept_tracks_are_bounded() -> None:
     """A stream of new names neither grows the memory of past judgements nor changes them."""
     made = rules({**ALLOW, "when": {"grant": "g1*"}})
     for n in range(5000):
-        judged = answer(made.judge(replace(FACTS, grant=f"g{n}")))
+        judged = answer(made.judge(FACTS._replace(grant=f"g{n}")))
         assert judged == ("allow" if str(n).startswith("1") else "policy.no_match")
     assert len(made._tracks) <= 4096
 
@@ -247,8 +245,7 @@ _REQUEST = st.fixed_dictionaries(
 def ours(made: Rules, request: dict[str, Any]) -> tuple[Any, ...]:
     """The judgement in the words of the reference model."""
     judged = made.judge(
-        replace(
-            FACTS,
+        FACTS._replace(
             effect=request["effect"],
             workflow=request["workflow"],
             origin={"kind": request["origin"]},

@@ -265,9 +265,7 @@ def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> Enforce
     return EnforcerAnswer(said["ok"] is True, said.get("field"), said.get("message"))
 
 
-def _policy(
-    case: Case, effect: Effect, params: Admitted, grant: Grant
-) -> PolicyVerdict | Denial:
+def _policy(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyVerdict | Denial:
     asking = case.asking
     workflow = asking.workflow
     return case.draft.world.active.rules.judge(

@@ -22,7 +22,6 @@ from tallystick.model.records import (
     Stamp,
 )
 
-
 DELETED: Final = "deleted"  # beside the statuses a cell can end with
 
 
@@ -130,12 +129,15 @@ class Draft:
 
     def frame(self, answer: Answer | None = None, snapshot: Any = None) -> Frame:
         """The finished frame."""
-        opened = tuple(i for i in self.opened if i not in self.settled)
+        settled = self.settled
+        opened: tuple[bytes, ...] = tuple(self.opened)
+        if opened and settled:
+            opened = tuple([intent for intent in opened if intent not in settled])
         return Frame(
-            records=tuple(self.records),
-            opened=opened,
-            settled=tuple(self.settled),
-            blobs=self.blobs,
-            answer=answer or Answer("ok", self.seq),
-            snapshot=snapshot,
+            tuple(self.records),
+            opened,
+            tuple(settled),
+            self.blobs,
+            answer or Answer("ok", self.seq),
+            snapshot,
         )

@@ -5,8 +5,6 @@ They are admitted within the same frame and delivered to mailboxes; they run in 
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.ingress import note_lost
@@ -44,19 +42,20 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
         raise as_fault(why) from why
 
 
-def emit_system(
-    draft: Draft, workflow: Workflow, cell: Cell, schema: str, value: dict[str, Any]
-) -> None:
+def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, document: bytes) -> None:
     """Admit an event that the kernel makes; subscribers take it like any other."""
-    admitted = draft.world.active.catalogue.schemas[schema].admit(value, "native")
     source = _source(draft, workflow, cell)
+    digest = event_hash(schema, document, None)
+    if schema not in draft.world.active.routes:
+        draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
+        return
+    admitted = draft.world.active.catalogue.schemas[schema].read(document)
     event = Event(schema, admitted, source, (), None)
     try:
         _admit(draft, event)
     except BadKeyError:
         # A subscriber whose key the event does not hold cannot stop the end of another cell.
-        digest = event_hash(schema, admitted.bytes, None)
-        draft.add(_record(draft, event, digest, ()))
+        draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
 
 
 def send_to(
@@ -66,9 +65,8 @@ def send_to(
     schema, data = event
     source = _source(draft, workflow, cell)
     admitted = draft.world.active.catalogue.schemas[schema].read(data)
-    sent = Event(schema, admitted, source, (), None)
-    digest = event_hash(schema, data, None)
-    return draft.add(_record(draft, sent, digest, (target,)))
+    digest = event_hash(schema, admitted.bytes, None)
+    return draft.add(_record(draft, (schema, data, source, (), None), digest, (target,)))
 
 
 def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
@@ -79,20 +77,20 @@ def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
 def _admit(draft: Draft, event: Event) -> None:
     routed = route(draft, event, bounded=False)
     digest = event_hash(event.schema, event.admitted.bytes, event.key)
-    draft.add(_record(draft, event, digest, routed.targets))
+    draft.add(_record(draft, _plain(event), digest, routed.targets))
     note_lost(draft, event, digest, routed)
 
 
-def _record(draft: Draft, event: Event, digest: bytes, to: tuple[Target, ...]) -> EventAdmitted:
-    inline, by_hash = draft.store(event.admitted.bytes)
-    return EventAdmitted(
-        schema=event.schema,
-        value=inline,
-        value_hash=by_hash,
-        event_hash=digest,
-        key=event.key,
-        origin=event.source,
-        tags=list(event.tags) or None,
-        hops=draft.hops,
-        to=to,
-    )
+# Schema, document, source, tags and explicit key of an event.
+Plain = tuple[str, bytes, Source, tuple[str, ...], bytes | None]
+
+
+def _plain(event: Event) -> Plain:
+    return event.schema, event.admitted.bytes, event.source, event.tags, event.key
+
+
+def _record(draft: Draft, event: Plain, digest: bytes, to: tuple[Target, ...]) -> EventAdmitted:
+    schema, document, source, tags, key = event
+    inline, by_hash = draft.store(document)
+    tagged = list(tags) if tags else None
+    return EventAdmitted(schema, digest, source, draft.hops, to, inline, by_hash, key, tagged)

@@ -28,12 +28,26 @@ def end_cell(
     """Record the end of a cell: completed or failed, with its result or its reason."""
     ended_seq = draft.seq
     draft.ended.setdefault(cell.id, status)  # a deleted cell stays deleted
-    value = receipts.completed_value(workflow, cell.id, status, cell.born_seq, ended_seq, extra)
-    emit_system(draft, workflow, cell, envelopes.COMPLETED, value)
-    _answer_callers(draft, cell, status, extra)
-    cancel_open(draft, cell, "cell.ended")
+    ended = envelopes.Ended(
+        workflow.name,
+        cell.id.key or None,
+        status,
+        extra.get("result"),
+        extra.get("code"),
+        extra.get("message"),
+        cell.born_seq,
+        ended_seq,
+    )
+    document = envelopes.ended_document(ended)
+    emit_system(draft, workflow, cell, envelopes.COMPLETED, document)
+    if cell.callers:
+        _answer_callers(draft, cell, status, extra)
+    if cell.inflight or draft.opened:
+        cancel_open(draft, cell, "cell.ended")
     if status != COMPLETED or workflow.lifecycle != "entity":
-        drop_mail(draft, cell, list(cell.mailbox)[extra.get("handled", 0) :], "terminal")
+        handled = extra.get("handled", 0)
+        if len(cell.mailbox) > handled:
+            drop_mail(draft, cell, list(cell.mailbox)[handled:], "terminal")
 
 
 def delete_cell(draft: Draft, cell: Cell) -> None:

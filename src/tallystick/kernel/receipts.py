@@ -5,12 +5,9 @@ They carry no seal; the frame chain covers them (01 section 7).
 
 from __future__ import annotations
 
-from typing import Any
-
 from tallystick.kernel.draft import DELETED, Draft
 from tallystick.kernel.parts import KERNEL
 from tallystick.model import envelopes
-from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import CellId
 from tallystick.model.records import (
     Address,
@@ -130,19 +127,3 @@ def opened_record(draft: Draft, intent: bytes) -> IntentOpened:
     known = draft.world.intents.get(intent)
     assert known is not None, "only an open intent is settled"
     return known.record
-
-
-def completed_value(
-    workflow: Workflow, ident: CellId, status: str, born_seq: int, ended_seq: int, extra: Any
-) -> dict[str, Any]:
-    """The value of `sys/WorkflowCompleted@1`."""
-    return {
-        "workflow": workflow.name,
-        "key": ident.key or None,
-        "status": {"$tag": status},
-        "result": extra.get("result"),
-        "code": extra.get("code"),
-        "message": extra.get("message"),
-        "born_seq": born_seq,
-        "ended_seq": ended_seq,
-    }

@@ -159,9 +159,11 @@ def _check_limits(workflow: Workflow, ran: Ran, state: Admitted | None) -> None:
     output = ran.output
     size = 0 if state is None else len(state.bytes)
     _bound("state_bytes_max", limits.state_bytes_max, size)
-    _bound("effects_max", limits.effects_max, len(output.effects))
-    _bound("events_max", limits.events_max, len(output.events))
     _bound("output_bytes_max", limits.output_bytes_max, len(ran.envelope) - size)
+    if output.effects:
+        _bound("effects_max", limits.effects_max, len(output.effects))
+    if output.events:
+        _bound("events_max", limits.events_max, len(output.events))
     if output.logs or output.metrics or output.ann is not None or output.blobs:
         _check_notes(workflow, output, limits)
     if output.result is not None:
@@ -200,40 +202,43 @@ def _bound(name: str, most: int, got: int) -> None:
 def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
     _, workflow, cell, mail = turn
     output = ran.output
-    after = None if state is None else state.digest
-    inline = None
-    if state is not None and after != cell.state_hash:
-        if len(state.bytes) <= INLINE_STATE_MAX:
-            inline = state.bytes
-        else:
-            draft.blobs[state.digest] = state.bytes
+    after = inline = None
+    size = 0
+    if state is not None:
+        after = state.digest
+        size = len(state.bytes)
+        if after != cell.state_hash:
+            if size <= INLINE_STATE_MAX:
+                inline = state.bytes
+            else:
+                draft.blobs[after] = state.bytes
     for text, data in (output.blobs or {}).items():
         draft.blobs[canon.raw_of(text)] = data
     return Ticked(
-        workflow=workflow.name,
-        key=cell.id.key,
-        workflow_hash=workflow.hash,
-        module_hash=workflow.module_hash,
-        input_seq=mail.seq,
-        input_index=mail.index,
-        born_seq=cell.born_seq,
-        size=0 if state is None else len(state.bytes),
-        state_version=workflow.state_version,
-        status=output.status,
-        output=canon.digest_of(ran.envelope),
-        events=len(output.events),
-        effects=len(output.effects),
-        fuel=ran.fuel,
-        engine=ran.engine,
-        before=cell.state_hash,
-        after=after,
-        state=inline,
-        reason=None if output.reason is None else dict(output.reason),
-        result=output.result,
-        ann=output.ann,
-        logs=[dict(entry) for entry in output.logs] or None,
-        metrics=dict(output.metrics) if output.metrics else None,
-        blobs=[canon.raw_of(text) for text in output.blobs] if output.blobs else None,
+        workflow.name,
+        cell.id.key,
+        workflow.hash,
+        workflow.module_hash,
+        mail.seq,
+        mail.index,
+        cell.born_seq,
+        size,
+        workflow.state_version,
+        output.status,
+        canon.digest_of(ran.envelope),
+        len(output.events),
+        len(output.effects),
+        ran.fuel,
+        ran.engine,
+        cell.state_hash,
+        after,
+        inline,
+        dict(output.reason) if output.reason is not None else None,
+        output.result,
+        output.ann,
+        [dict(entry) for entry in output.logs] if output.logs else None,
+        dict(output.metrics) if output.metrics else None,
+        [canon.raw_of(text) for text in output.blobs] if output.blobs else None,
     )
 
 
@@ -295,7 +300,8 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
     action = "suspended" if workflow.on_fault == "suspend" else FAILED
     draft = Draft(world)
     draft.hops = mail.hops + 1
-    message = why.message[:NOTE_BYTES_MAX]
+    # What module code raised may hold text that has no bytes.
+    message = why.message[:NOTE_BYTES_MAX].encode("utf-8", "replace").decode()
     limit = None if why.limit is None else dict(why.limit)
     draft.add(
         WorkflowFaulted(
@@ -322,7 +328,7 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
         "limit": limit,
         "action": {"$tag": action},
     }
-    emit_system(draft, workflow, cell, envelopes.FAULT, value)
+    emit_system(draft, workflow, cell, envelopes.FAULT, canon.encode(value))
     if action == FAILED:
         extra = {"code": why.code, "message": message, "handled": 1}
         end_cell(draft, workflow, cell, FAILED, extra)

@@ -77,6 +77,19 @@ class Frame(NamedTuple):
     payload_ref: str | None
 
 
+class Ended(NamedTuple):
+    """`sys/WorkflowCompleted@1`: a cell ended, with its result or its reason."""
+
+    workflow: str
+    key: bytes | None
+    status: str
+    result: bytes | None
+    code: str | None
+    message: str | None
+    born_seq: int
+    ended_seq: int
+
+
 class Context(NamedTuple):
     """`sys/WorkflowContext@1`: all that a tick may know of time, chance and place."""
 
@@ -132,6 +145,11 @@ _PUT: Final[dict[str, Put]] = {
     "kind": canon.put_text,
     "payload": canon.put_bytes,
     "payload_ref": canon.put_text,
+    "result": canon.put_bytes,
+    "code": canon.put_text,
+    "message": canon.put_text,
+    "born_seq": canon.put_int,
+    "ended_seq": canon.put_int,
     "now_ns": canon.put_int,
     "logical_now_ns": canon.put_int,
     "journal_height": canon.put_int,
@@ -195,3 +213,4 @@ receipt_document: Final = _join(Asked, Receipt)
 rejection_document: Final = _join(Asked, Rejection)
 progress_document: Final = _join(Asked, Frame)
 context_document: Final = _join(Context)
+ended_document: Final = _join(Ended)
