@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tallystick.kernel.roots import root
 from tallystick.model import sys_definitions
 from tallystick.values import canon
 from tallystick.values.expr import compile_expression
+from tests import worlds
+from tests.rig import Rig
 
 
 def canonical_bytes() -> Iterator[str]:
@@ -33,10 +36,27 @@ def definitions() -> Iterator[str]:
         yield f"{kind} {name} {sys_definitions.hash_of(kind, name)}"
 
 
+def orders() -> Iterator[str]:
+    """Kernel: a run with effects and receipts, live, folded again and run again."""
+    rig = Rig(worlds.order_documents(), worlds.FUNCTIONS)
+    for number in range(12):
+        event = {"order_id": f"order-{number}", "amount_cents": number, "note": None}
+        rig.send(worlds.CREATED, event)
+        yield f"{number} {rig.root().hex()}"
+    for job in reversed(rig.jobs.of(worlds.CHARGE)):
+        rig.settle(job, {"ref": "paid"})
+        yield rig.state_root().hex()
+    folded = root(rig.folded())
+    assert folded == rig.root(), "the fold and the live world are one"
+    assert rig.verify().first is None, "run again, every tick gives the same bytes"
+    yield folded.hex()
+
+
 PARTS: tuple[Callable[[], Iterator[str]], ...] = (
     canonical_bytes,
     expressions,
     definitions,
+    orders,
 )
 
 
