@@ -212,6 +212,8 @@ def test_everything_is_reported_in_one_run():
         (altered("noted", type={"ref": named("Event@1")}),
          [("schema.recursive", named("Noted@1"), "/type/variant/Noted/ref"),
           ("schema.recursive", named("Event@1"), "/type/variant/Noted/variant/Noted/ref")]),
+        (altered("noted", type={"txt": {"ref": named("Noted@1")}}),
+         [("schema.unknown_type", named("Noted@1"), "/type")]),
         (altered("noted", type={"ref": named("N@1")}),
          [("schema.unknown_ref", named("Noted@1"), "/type/ref")]),
         (altered("noted", type={"ref": "N"}), [("schema.bad_name", named("Noted@1"), "/type/ref")]),

@@ -17,6 +17,11 @@ from tallystick.model.manifest_sources import Sources, read_sources
 from tallystick.values import names
 
 POLICY: Final = "structural/allow@1"
+_RULE: Final = {
+    "$kind": "defpolicy",
+    "name": POLICY,
+    "rules": [{"id": "structural", "decision": "allow"}],
+}
 
 
 def structural_authority(sources: Sources) -> Sources:
@@ -44,12 +49,7 @@ def structural_authority(sources: Sources) -> Sources:
             "policies": [POLICY],
         },
     }
-    policy = {
-        "$kind": "defpolicy",
-        "name": POLICY,
-        "rules": [{"id": "structural", "decision": "allow"}],
-    }
-    again = read_sources([*sources.definitions, policy, made])
+    again = read_sources([*sources.definitions, _RULE, made])
     kept: tuple[Finding, ...] = tuple(f for f in sources.findings if f not in again.findings)
     return replace(again, findings=(*kept, *again.findings))
 

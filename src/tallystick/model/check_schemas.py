@@ -31,9 +31,10 @@ def check_schemas(work: Work) -> None:
         except BadDefinition as error:
             failed[name] = error
     for name, why in failed.items():
+        # In a circle nobody is further down, so each answers for itself.
+        below = [ref for ref in reach[name] if name not in reach.get(ref, {})]
         recursive = why.code == "schema.recursive"
-        mine = name in reach[name] if recursive else not any(r in failed for r in reach[name])
-        if mine:
+        if name in reach[name] if recursive else not any(ref in failed for ref in below):
             here = Place(name, f"/type{why.where.get('path', '')}")
             work.add(why.code, here, why.message)
 
