@@ -282,3 +282,29 @@ def ask(q: str = "?", **more: Any) -> dict[str, Any]:
 def go(ident: str, do: str = "note", n: int = 0) -> dict[str, Any]:
     """An event of the lab."""
     return {"id": ident, "do": do, "n": n}
+
+
+# ---- the watch: a rest-between-events workflow that hears of faults and ends -----------------
+
+WATCH = "t/watch@1"
+FAULT = "sys/WorkflowFault@1"
+DONE = "sys/WorkflowCompleted@1"
+
+
+def watch_documents() -> list[dict[str, Any]]:
+    """Definitions of the watch; its subscriptions are `WATCHING`."""
+    return [
+        schema("t/Seen@1", arms(Fault=FAULT, Done=DONE)),
+        schema("t/Watch@1", record(log={"list": TEXT})),
+        workflow(WATCH, "t/Watch@1", "t/Seen@1", lifecycle="entity"),
+    ]
+
+
+WATCHING = [{"event": FAULT, "workflow": WATCH}, {"event": DONE, "workflow": WATCH}]
+
+
+def watch_function(state: Any, event: Any, _ctx: Any) -> Any:
+    """Keep what was heard: `Fault:code` or `Done:status`."""
+    value = event["$value"]
+    word = value["code"] if event["$tag"] == "Fault" else value["status"]["$tag"]
+    return {"log": [*(state["log"] if state else []), f"{event['$tag']}:{word}"]}

@@ -39,6 +39,7 @@ from tallystick.model.records import (
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
+_NEVER_NS = 2**63 - 1  # the calendar's last moment
 _UNKNOWN_HASH = canon.text_of(bytes(32))
 
 
@@ -294,7 +295,7 @@ def _timeout(case: Case, effect: Effect) -> int | None:
     length = case.wanted.timeout_ns
     if length is None:
         length = effect.timeout_ns
-    return None if length is None else case.asking.logical_ns + length
+    return None if length is None else min(case.asking.logical_ns + length, _NEVER_NS)
 
 
 def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any] | None:

@@ -94,7 +94,7 @@ def _answer_callers(draft: Draft, cell: Cell, status: str, extra: dict[str, Any]
 def drop_mail(draft: Draft, cell: Cell, waiting: list[Mail], reason: str) -> None:
     """Leave evidence of mail that will not be read: the first few one by one, then a count."""
     for mail in waiting[:DROPS_MAX]:
-        document = draft.world.document(mail) if mail.value is None else mail.value
+        document = b"" if mail.hollow() else draft.world.document(mail)
         note_drop(draft, "mail", reason, cell.id, canon.digest_of(document), len(document))
     if len(waiting) > DROPS_MAX:
         draft.add(

@@ -27,6 +27,33 @@ READ: Final = "sys/cell.read@1"
 CANCEL: Final = "sys/effect.cancel@1"
 INLINE_VALUE_MAX: Final = 64 * 1024
 INLINE_STATE_MAX: Final = 4 * 1024
+# Fault codes, the closed list (03 section 5): another word of module code is an `exception`.
+FAULTS: Final = frozenset(
+    {
+        "fuel",
+        "effects_max",
+        "events_max",
+        "event_bytes_max",
+        "output_bytes_max",
+        "state_bytes_max",
+        "inflight_max",
+        "hops_max",
+        "logs_max",
+        "metrics_max",
+        "history_max",
+        "inbox_max",
+        "trap",
+        "exception",
+        "bad_output",
+        "bad_key",
+        "set_order",
+        "foreign_await",
+        "checkpoint_busy",
+        "nondeterministic",
+        "upcast_failed",
+        "migration_failed",
+    }
+)
 
 
 class Waiter(NamedTuple):
@@ -111,6 +138,10 @@ class Mail(NamedTuple):
     value_hash: bytes | None = None
     init: bytes | None = None
     continuation: Continuation | None = None
+
+    def hollow(self) -> bool:
+        """True when no upcast could give the entry a value; its tick is a fault."""
+        return self.value is None and self.value_hash is None and self.continuation is None
 
 
 class Cell:

@@ -185,7 +185,10 @@ def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
     answer = draft.world.runner.pure(*wanted.init_fn, value.bytes, None)
     if isinstance(answer, Halted):
         raise BadKeyError("value.mismatch", f"init function failed: {answer.message}", "")
-    return way.workflow.state.read(answer).bytes
+    try:
+        return way.workflow.state.read(answer).bytes
+    except SchemaMismatch as why:
+        raise BadKeyError("value.mismatch", f"first state does not fit: {why.message}", "") from why
 
 
 def as_fault(why: BadKeyError) -> TickFault:

@@ -15,7 +15,7 @@ from tallystick.kernel.admit import Asking, Case, Opened, judge
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
-from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Mail
+from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
 from tallystick.kernel.world import Cause, World
 from tallystick.model import envelopes
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
@@ -68,7 +68,7 @@ def advance(world: World) -> Frame | None:
 
 def _run(turn: Turn) -> Ran | Halted:
     world, workflow, cell, mail = turn
-    if mail.value is None and mail.value_hash is None and mail.continuation is None:
+    if mail.hollow():
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
     old = cell.state_version
     known = (workflow.state_version, *workflow.accepts_state_versions)
@@ -302,6 +302,7 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
     draft.hops = mail.hops + 1
     # What module code raised may hold text that has no bytes.
     message = why.message[:NOTE_BYTES_MAX].encode("utf-8", "replace").decode()
+    code = why.code if why.code in FAULTS else "exception"
     limit = None if why.limit is None else dict(why.limit)
     draft.add(
         WorkflowFaulted(
@@ -309,7 +310,7 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
             key=cell.id.key,
             input_seq=mail.seq,
             input_index=mail.index,
-            code=why.code,
+            code=code,
             message=message,
             limit=limit,
             fuel=why.fuel,
@@ -322,7 +323,7 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
     value = {
         "workflow": workflow.name,
         "key": cell.id.key or None,
-        "code": why.code,
+        "code": code,
         "message": message,
         "input_seq": mail.seq,
         "limit": limit,
@@ -330,6 +331,6 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
     }
     emit_system(draft, workflow, cell, envelopes.FAULT, canon.encode(value))
     if action == FAILED:
-        extra = {"code": why.code, "message": message, "handled": 1}
+        extra = {"code": code, "message": message, "handled": 1}
         end_cell(draft, workflow, cell, FAILED, extra)
     return draft.frame(Answer("faulted", world.seq + 1))

@@ -84,7 +84,7 @@ class PythonRunner:
         except TickFault as why:
             return _halted(why.code, why.message)
         except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
-            return _halted("exception", f"{type(why).__name__}: {why}")
+            return _halted("exception", _said(why))
 
     def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
         """Plain functions have no init of their own."""
@@ -105,7 +105,7 @@ class PythonRunner:
                 return _halted("bad_output", "a pure function answers {output} and nothing else")
             return canon.encode(answer["output"])
         except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
-            return _halted("exception", f"{type(why).__name__}: {why}")
+            return _halted("exception", _said(why))
 
 
 def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput:
@@ -174,6 +174,14 @@ def _admit(schema: Schema, value: Any, what: str) -> Admitted:
         return schema.admit(value)
     except (SchemaMismatch, NotCanonical) as why:
         raise TickFault(f"{what} does not fit {schema.name}: {why}", code="bad_output") from why
+
+
+def _said(why: Exception) -> str:
+    """What an exception of module code says, if it can say anything."""
+    try:
+        return f"{type(why).__name__}: {why}"
+    except Exception:  # noqa: BLE001 - the words of module code are module code too
+        return type(why).__name__
 
 
 def _halted(code: str, message: str) -> Halted:
