@@ -35,8 +35,9 @@ def words(text: str = GLOSSARY) -> list[Word]:
     for line in text.splitlines():
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
         if line.startswith("| ") and len(cells) == 5 and cells[0] != "word":
-            others = tuple(o.strip() for o in cells[4].split(",") if o.strip())
-            found.append(Word(*cells[:4], others))
+            word, means, file, name, others = cells
+            kept = tuple(other.strip() for other in others.split(",") if other.strip())
+            found.append(Word(word, means, file, name, kept))
     return found
 
 
