@@ -61,7 +61,7 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
     table: dict[str, list[Route]] = {}
     for subscription in catalogue.subscriptions:
         workflow = catalogue.workflows[subscription.workflow]
-        for schema, route in _reached(subscription, workflow):
+        for schema, route in _reached(catalogue, subscription, workflow):
             table.setdefault(schema, []).append(route)
             for older, chain in _older(schema, catalogue):
                 upcast = Route(subscription, workflow, route.arm, chain, route.key_path)
@@ -69,15 +69,19 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
     return {schema: tuple(routes) for schema, routes in table.items()}
 
 
-def _reached(subscription: Subscription, workflow: Workflow) -> list[tuple[str, Route]]:
+def _reached(
+    catalogue: Catalogue, subscription: Subscription, workflow: Workflow
+) -> list[tuple[str, Route]]:
     """The schemas a subscription takes: its own and, for a variant, those of its arms (K-31)."""
     path = tuple(subscription.key_field.split(".")) if subscription.key_field else ()
     own = subscription.event
-    if own != workflow.event_name:
-        return [(own, Route(subscription, workflow, workflow.arms[own], (), path))]
-    found = [(own, Route(subscription, workflow, None, (), path))]
-    # The path is read in the variant; an arm that comes alone is not inside one yet.
+    # A path may be written as seen in the variant; an arm that comes alone is not inside one yet.
     inner = path[1:] if path[:1] == ("$value",) else path
+    if own != workflow.event_name:
+        is_variant = "variant" in catalogue.schemas[own].type
+        key_path = path if is_variant else inner
+        return [(own, Route(subscription, workflow, workflow.arms[own], (), key_path))]
+    found = [(own, Route(subscription, workflow, None, (), path))]
     for schema, tag in workflow.arms.items():
         if schema not in CONTINUATIONS:
             found.append((schema, Route(subscription, workflow, tag, (), inner)))

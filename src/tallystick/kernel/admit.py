@@ -311,8 +311,8 @@ def _deny(
     judged: Judged,
     params: Admitted | None = None,
     intent: bytes | None = None,
-) -> None:
-    """Record a denial; its receipt follows at the end of the frame."""
+) -> Opened | None:
+    """Record a denial, and open nothing; its receipt follows at the end of the frame."""
     draft, wanted = case.draft, case.wanted
     raw = wanted.params.bytes if isinstance(wanted.params, Admitted) else wanted.params
     effect = draft.world.active.catalogue.effects.get(wanted.effect)
@@ -340,6 +340,7 @@ def _deny(
             path=why.path,
         )
     )
+    return None
 
 
 def _asked(name: str, effect: Effect | None, params: bytes) -> Asked:

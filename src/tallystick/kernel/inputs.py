@@ -6,7 +6,9 @@ Each carries a sample of time and chance that the node read; the kernel reads no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+Spelling = Literal["native", "sugar", "tagged", "canonical"]
 
 
 class Sample(NamedTuple):
@@ -22,7 +24,7 @@ class Submit(NamedTuple):
     sample: Sample
     schema: str
     value: Any
-    lens: str = "sugar"
+    lens: Spelling = "sugar"
     key: bytes | None = None
     tags: tuple[str, ...] = ()
     idem_key: bytes | None = None

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tallystick.errors import NotCanonical, SchemaMismatch
 
-PREFIX: Final = b"\xd9\xd9\xf7"
+PREFIX: Final[bytes] = b"\xd9\xd9\xf7"
 DEPTH_MAX: Final = 64
 SIZE_MAX: Final = 16 * 1024 * 1024
 INT_MIN: Final = -(2**63)
