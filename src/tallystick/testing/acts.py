@@ -1,0 +1,253 @@
+"""Acts: what clients, operators and bad luck do to a running node."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from tallystick.errors import NotOwner
+from tallystick.kernel.inputs import Activate, Operate, RevokeKey, Submit, TakeSnapshot, TrustKey
+from tallystick.kernel.replay import open_world
+from tallystick.kernel.roots import root
+from tallystick.journal.staged import StagedBlobs
+from tallystick.model.cells import CellId
+from tallystick.model.frames import open_frame
+from tallystick.node.driver import Driver, Job
+from tallystick.node.worlds import ForkOrder, fork_world, marks_of, open_driver
+from tallystick.testing import program
+from tallystick.testing.check import must
+from tallystick.testing.plan import Decision
+from tallystick.testing.ports import SECOND_KEY
+from tallystick.values import canon
+
+if TYPE_CHECKING:
+    from tallystick.testing.simulate import Simulation
+
+
+class Jobs:
+    """An outbox that only remembers."""
+
+    def __init__(self) -> None:
+        self.all: list[Job] = []
+
+    def publish(self, job: Job) -> None:
+        """Take a job and do nothing."""
+        self.all.append(job)
+
+
+class Acts:
+    """The hands of a simulation."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.flipped = 0
+        self.swept = False
+        self.forks: dict[str, bytes] = {}
+
+    def perform(self, decision: Decision) -> None:
+        """Do what a decision says to the running node."""
+        if "fault" in decision:
+            self.sim.out.count(self.sim.out.faults, decision["fault"])
+        name = decision.get("do") or decision["fault"]
+        getattr(self, "_" + name)(decision)
+
+    def _driver(self) -> Driver:
+        assert self.sim.driver is not None, "acts meet a running node"
+        return self.sim.driver
+
+    def _offer(self, given: Any, idem: str | None = None) -> None:
+        self.sim.tickets.append((self._driver().offer(given), idem))
+
+    # ---- clients and operators --------------------------------------------------------------
+
+    def _send(self, decision: Decision) -> None:
+        idem = decision.get("idem")
+        sample = self.sim.clock.sample()
+        key = None if idem is None else idem.encode()
+        self._offer(Submit(sample, decision["schema"], decision["value"], idem_key=key), idem)
+
+    def _operate(self, decision: Decision) -> None:
+        key = canon.encode(decision["key"])
+        sample = self.sim.clock.sample()
+        verb, force = decision["verb"], decision["force"]
+        given = Operate(sample, verb, "alice", "drawn", decision["workflow"], key, force=force)
+        self._offer(given)
+
+    def _activate(self, _decision: Decision) -> None:
+        world = self._driver().world
+        one, other = self.sim.bundles
+        to = other if world.manifest == one.manifest else one
+        sample = self.sim.clock.sample()
+        given = Activate(sample, to.manifest, to.manifest, world.manifest, to.blobs, "alice")
+        self._offer(given)
+
+    def _trust(self, _decision: Decision) -> None:
+        given = TrustKey(self.sim.clock.sample(), SECOND_KEY.public, ("*",), ("*",), "alice")
+        self._offer(given)
+
+    def _revoke(self, _decision: Decision) -> None:
+        self._offer(RevokeKey(self.sim.clock.sample(), SECOND_KEY.key_id, "alice", "drawn"))
+
+    def _pin(self, _decision: Decision) -> None:
+        self.pin()
+
+    def pin(self) -> None:
+        """Ask for a snapshot; it is refused while cells are ready."""
+        self._offer(TakeSnapshot(self.sim.clock.sample()))
+
+    def pinned(self) -> int:
+        """How many of the newest snapshots can still be opened."""
+        return 1 if self.swept else 1 << 20
+
+    def _audit(self, _decision: Decision) -> None:
+        """Compare roots in the middle of it, when nothing is on its way."""
+        driver = self._driver()
+        driver.flush()
+        self.sim.trail.check_I2(driver.world, self.sim.journal, self.sim.runner)
+
+    # ---- collection and forks ---------------------------------------------------------------
+
+    def _gc(self, _decision: Decision) -> None:
+        driver, sim = self._driver(), self.sim
+        keep = marks_of(sim.journal, driver.world)
+        sim.points.at("gc.marked")
+        sim.journal.sweep(driver.world.id, keep)
+        self.swept = True
+        sim.points.at("gc.swept")
+
+    def _fork(self, decision: Decision) -> None:
+        sim, driver = self.sim, self._driver()
+        parent = driver.world.id
+        before = (sim.journal.head(parent), sim.journal.flushes, root(driver.world))
+        seq = 1 + int(decision["pick"] * (sim.journal.head(parent).seq - 1))
+        child = str(UUID(bytes=sha256(f"{sim.plan.seed} {len(self.forks)}".encode()).digest()[:16]))
+        if child in self.forks:
+            return
+        jobs = Jobs()
+        ports = sim.ports._replace(outbox=jobs)
+        order = ForkOrder(parent, child, seq, decision["pending"])
+        forked = fork_world(ports, order, sim.runner)
+        must(
+            decision["pending"] == "reissue" or not jobs.all,
+            "I7",
+            f"a fork published {len(jobs.all)} inherited intents unasked",
+        )
+        forked.resume()
+        must(
+            decision["pending"] == "reissue" or not jobs.all,
+            "I7",
+            "an inherited intent was published when the fork was resumed",
+        )
+        self._check_inherited(forked)
+        value = {"account": "fork", "amount": 1, "ref": 1}
+        forked.offer(Submit(sim.clock.sample(), program.DEPOSIT, value))
+        forked.run_until_idle()
+        self.forks[child] = root(forked.world)
+        after = (sim.journal.head(parent), before[1], root(driver.world))
+        must(before == after, "I7", "forking changed the parent")
+
+    def _check_inherited(self, forked: Driver) -> None:
+        """The fork begins at its parent's root, and its journal reads to itself."""
+        sim = self.sim
+        frames = list(sim.journal.read(forked.world.id))
+        records = next(open_frame(f.body)[3] for f in frames if f.world == forked.world.id)
+        first = records[0]
+        upto = [f for f in frames if f.last <= first.at_seq]
+        there = open_world(first.parent, upto, StagedBlobs(sim.journal, first.parent), sim.runner)
+        must(root(there) == first.root, "I7", "a fork begins at another root than its parent")
+
+    def check_forks(self) -> None:
+        """Each fork still folds to the root it had, whatever its parent did since."""
+        sim = self.sim
+        for child, wanted in self.forks.items():
+            blobs = StagedBlobs(sim.journal, child)
+            folded = open_world(child, sim.journal.read(child), blobs, sim.runner)
+            must(root(folded) == wanted, "I7", "a fork changed after it was left alone")
+
+    # ---- bad luck ---------------------------------------------------------------------------
+
+    def _clock(self, decision: Decision) -> None:
+        clock = self.sim.clock
+        if decision["kind"] == "freeze":
+            clock.freeze()
+        else:
+            clock.thaw()
+            clock.jump(decision["by"])
+
+    def _second(self, decision: Decision) -> None:
+        """Another node opens the same world; the first does not know yet."""
+        sim, deposed = self.sim, self._driver()
+        sim.generation += 1
+        sim.pumping = sim.flushing = False
+        sim.tickets = []
+        sim.driver = open_driver(sim.ports, deposed.world.id, sim.runner)
+        if decision["write"]:
+            sim.driver.resume()
+            self._deposit(sim.driver, 1)
+        self._deposit(deposed, 2)
+        try:
+            deposed.flush()
+        except NotOwner:
+            sim.points.sometimes("a deposed writer was fenced")
+        else:
+            must(good=False, invariant="I11", message="a deposed writer wrote")
+        if not decision["write"]:
+            sim.driver.resume()
+
+    def _deposit(self, driver: Driver, ref: int) -> None:
+        value = {"account": "second", "amount": 1, "ref": ref}
+        driver.offer(Submit(self.sim.clock.sample(), program.DEPOSIT, value))
+        driver.step()
+
+    def _corrupt(self, decision: Decision) -> None:
+        """Damage the disk, and start again on it."""
+        sim = self.sim
+        if not sim.journal.honest:
+            return
+        self._driver().flush()
+        hit = getattr(sim.journal, decision["kind"])(self._driver().world.id, decision["pick"])
+        if hit is None:
+            return
+        sim.damage = decision["kind"]
+        if decision["kind"] == "flip":
+            self.flipped = hit
+        sim.crash(decision["kind"])
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def push_on(self) -> bool:
+        """Move what still waits: time for timers, an operator for suspended cells."""
+        sim, driver = self.sim, self._driver()
+        model = sim.trail.model
+        stuck = [i for i, cell in model.cells.items() if cell["status"] == "suspended"]
+        for workflow, key in stuck:
+            cell = model.cells[workflow, key]
+            again = cell.setdefault("resumed", 0)
+            cell["resumed"] = again + 1
+            if again and cell["mail"]:
+                given = Operate(sim.clock.sample(), "skip", "alice", "drain", workflow, key)
+                self._offer(given)
+            self._offer(Operate(sim.clock.sample(), "resume", "alice", "drain", workflow, key))
+        dues = [known["due"] for known in model.open.values() if known["due"] is not None]
+        if dues:
+            sim.clock.jump(max(max(dues) - sim.clock.wall_ns(), 0))
+            driver.settle_due()
+        if stuck or dues:
+            driver.run_until_idle()
+        return bool(stuck or dues or sim.heap)
+
+    def check_cells(self, driver: Driver) -> None:
+        """The product's cells are the model's cells, state by state."""
+        world, model = driver.world, self.sim.trail.model
+        there = sum(1 for store in world.cells.values() for _ in store.entries())
+        must(there == len(model.cells), "I2", f"{there} cells, the model has {len(model.cells)}")
+        for (workflow, key), mine in model.cells.items():
+            cell = world.cell(CellId(workflow, key))
+            must(cell is not None, "I2", f"{workflow} {key.hex()} is missing")
+            assert cell is not None, "must has seen to it"
+            data = world.state_of(cell)
+            state = None if data is None else canon.decode(data)
+            must(state == mine["state"], "I2", f"{workflow} {key.hex()} holds {state}")
+            must(cell.status == mine["status"], "I17", f"{workflow} is {cell.status}")
+            must(list(cell.inflight) == list(mine["open"]), "I3", f"{workflow} waits for others")
