@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tallystick.errors import TallyError
+from tallystick.kernel import snapshot
 from tallystick.kernel.inputs import Clock, Operate, Progress, Settle, Submit, TakeSnapshot
 from tallystick.kernel.replay import fold_frames, open_world
 from tallystick.kernel.roots import root
@@ -36,34 +37,32 @@ class Program(RuleBasedStateMachine):
     def begin(self, settings: Settings, on_fault: str) -> None:
         self.rig: Rig = mixed.mixed_rig(settings, on_fault=on_fault)
         self.jobs: list[Job] = []
-        self.folded = self.fresh(None)
-        self.seen: list[Any] = []
+        self.folded = self.fresh(SMALL)
+        self.pinned: dict[int, World] = {}
         self.check()
 
     # ---- three ways to one root -------------------------------------------------------------
 
-    def fresh(self, settings: Settings | None) -> World:
+    def fresh(self, settings: Settings) -> World:
         blobs = self.rig.driver.blobs
         return open_world(self.rig.world.id, [], blobs, self.rig.runner, settings=settings)
 
-    def pinned(self, row: Any) -> World:
-        """The world of a snapshot and the tail behind it, under another cache size."""
+    def opened(self, row: Any) -> World:
+        """The world of a snapshot, to be folded on from there, under another cache size."""
         rig = self.rig
-        frames = rig.journal.read(rig.world.id, after=row.seq)
         settings = Settings(cell_cache=3, resident_bytes_max=50)
-        blobs = rig.driver.blobs
-        return open_world(
-            rig.world.id, frames, blobs, rig.runner, pinned=row.document, settings=settings
-        )
+        return snapshot.load(row.document, rig.driver.blobs, rig.runner, settings)
 
     def check(self) -> None:
-        """Fold what is new; compare the roots of every path."""
+        """Fold what is new into every other world; compare their roots with the live one."""
         rig = self.rig
         live = root(rig.world)
-        fold_frames(self.folded, rig.journal.read(rig.world.id, after=self.folded.seq))
-        assert root(self.folded) == live, "folded from genesis"
         for row in rig.journal.snapshots(rig.world.id)[-2:]:
-            assert root(self.pinned(row)) == live, "snapshot and tail"
+            if row.seq not in self.pinned:
+                self.pinned[row.seq] = self.opened(row)
+        for world in (self.folded, *self.pinned.values()):
+            fold_frames(world, rig.journal.read(rig.world.id, after=world.seq))
+            assert root(world) == live
 
     def drive(self) -> None:
         """Advance frame by frame, each durable at once, checking after each."""
@@ -146,7 +145,7 @@ class Program(RuleBasedStateMachine):
         self.give(Operate(sample, "attempt", "node", "test", intent=job.intent))
 
     @rule()
-    def snapshot(self) -> None:
+    def take_snapshot(self) -> None:
         self.give(TakeSnapshot(self.rig.clock.sample()))
 
     @rule(after=st.sampled_from(["note", "ask", "gone", "done"]), cell=CELLS)
@@ -169,7 +168,6 @@ class Program(RuleBasedStateMachine):
         before = root(self.rig.world)
         self.rig = self.rig.reopened(settings)
         assert root(self.rig.world) == before
-        self.folded = self.fresh(settings)
         self.check()
 
     def teardown(self) -> None:

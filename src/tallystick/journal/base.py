@@ -73,5 +73,8 @@ class Journal(Protocol):
         ...
 
     def fork(self, parent: str, at: Head, child: str) -> None:
-        """Register a child that shares the parent's frames up to a head; copies nothing."""
+        """Register a child that shares the parent's frames up to a head; copies nothing.
+
+        Refuses a child that exists: a history is never replaced.
+        """
         ...

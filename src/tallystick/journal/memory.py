@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tallystick.errors import UnknownName
+from tallystick.errors import Conflict, UnknownName
 from tallystick.journal.base import Append, Fenced, Head, SnapshotRow
 from tallystick.model.frames import GENESIS, Sealed
 
@@ -96,6 +96,13 @@ class MemoryJournal:
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child; its first frame chains to the parent's at the fork point."""
         self._book(parent)
+        if child in self._books:
+            raise Conflict(
+                f"there is a world {child} already",
+                code="world.exists",
+                where={"world": child},
+                hint="fork under a new id",
+            )
         self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
 
     def sweep(self, world: str, keep: frozenset[bytes]) -> tuple[int, int]:
