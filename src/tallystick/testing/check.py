@@ -229,7 +229,10 @@ class Trail:
     def check_I2_snapshots(self, world: World, journal: Journal, runner: Runner, keep: int) -> None:  # noqa: N802
         """root(any snapshot + tail) is the same root."""
         wanted = root(world)
-        for row in journal.snapshots(self.world)[-keep:]:
+        rows = journal.snapshots(self.world)[-keep:]
+        # Many snapshots share most of their tail: the ends and some between are opened.
+        step = max(len(rows) // 5, 1)
+        for row in [*rows[:-1:step], *rows[-1:]]:
             frames = journal.read(self.world, after=row.seq)
             blobs = StagedBlobs(journal, self.world)
             opened = open_world(self.world, frames, blobs, runner, pinned=row.document)

@@ -116,8 +116,8 @@ class SimJournal:
         kept = batch._replace(frames=frames, snapshots=rows)
         if frames:
             epoch = self._view.head(batch.world).epoch
-            self._view.append(kept)
-            if self.on_append is not None:
+            outcome = self._view.append(kept)
+            if self.on_append is not None and not isinstance(outcome, Fenced):
                 self.on_append(kept, epoch)
 
     # ---- corruption: only detection is asked ------------------------------------------------

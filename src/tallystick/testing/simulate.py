@@ -228,7 +228,7 @@ class Simulation:
 
     def _do_act(self, decision: Decision) -> None:
         if self.driver is None:
-            self.later(50 * MS, "act", decision)  # the caller tries again
+            self.later(300 * MS, "act", decision)  # the caller tries again
             return
         self.acts.perform(decision)
         self.kick()
@@ -259,7 +259,7 @@ class Simulation:
 
     def _snapshot_if_due(self, driver: Driver) -> None:
         if driver.world.seq - self.snapped >= self.config.snapshot_every and not driver.world.ring:
-            self.snapped = driver.world.seq
+            self.snapped = driver.world.seq + 1  # its own record is none of the work
             self.acts.pin()
 
     def _do_flush(self, generation: int) -> None:
@@ -280,7 +280,7 @@ class Simulation:
         if generation != self.generation and self.generation % 2:
             return  # this time the executors died with the node
         if self.driver is None:
-            self.later(100 * MS, "deliver", what)
+            self.later(300 * MS, "deliver", what)
             return
         sample = self.clock.sample()
         if delivery.receipt is not None:
