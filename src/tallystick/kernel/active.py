@@ -6,13 +6,14 @@ Nothing here is computed again on a hot path (11 section 4).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tallystick.authority.policy import Rules
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Grant, Subscription, Upcast, Workflow
 from tallystick.model.effects import Site
+from tallystick.values import names
 
 # Continuations reach a cell by their recorded origin, never through the routing table (K-13).
 CONTINUATIONS: Final = frozenset(
@@ -22,13 +23,14 @@ CONTINUATIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way from an event schema to a workflow."""
+    """One way from an event schema to a workflow; `forged` are arms that the kernel alone fills."""
 
     subscription: Subscription
     workflow: Workflow
     arm: str | None
     upcasts: tuple[Upcast, ...]
     key_path: tuple[str, ...]
+    forged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
         for schema, route in _reached(catalogue, subscription, workflow):
             table.setdefault(schema, []).append(route)
             for older, chain in _older(schema, catalogue):
-                upcast = Route(subscription, workflow, route.arm, chain, route.key_path)
+                upcast = replace(route, upcasts=chain)
                 table.setdefault(older, []).append(upcast)
     return {schema: tuple(routes) for schema, routes in table.items()}
 
@@ -81,11 +83,16 @@ def _reached(
         is_variant = "variant" in catalogue.schemas[own].type
         key_path = path if is_variant else inner
         return [(own, Route(subscription, workflow, workflow.arms[own], (), key_path))]
-    found = [(own, Route(subscription, workflow, None, (), path))]
+    found = [(own, Route(subscription, workflow, None, (), path, workflow_forged(workflow)))]
     for schema, tag in workflow.arms.items():
         if schema not in CONTINUATIONS:
             found.append((schema, Route(subscription, workflow, tag, (), inner)))
     return found
+
+
+def workflow_forged(workflow: Workflow) -> frozenset[str]:
+    """The tags of a workflow's event that hold `sys/` values: no sender may choose them (K-09)."""
+    return frozenset(tag for name, tag in workflow.arms.items() if names.is_reserved(name))
 
 
 def _older(schema: str, catalogue: Catalogue) -> list[tuple[str, tuple[Upcast, ...]]]:

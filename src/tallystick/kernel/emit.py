@@ -51,11 +51,8 @@ def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, docum
         return
     admitted = draft.world.active.catalogue.schemas[schema].read(document)
     event = Event(schema, admitted, source, (), None)
-    try:
-        _admit(draft, event)
-    except BadKeyError:
-        # A subscriber whose key the event does not hold cannot stop the end of another cell.
-        draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
+    # A subscriber whose key the event does not hold cannot stop the end of another cell.
+    _admit(draft, event, lenient=True)
 
 
 def send_to(
@@ -74,8 +71,8 @@ def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
     return Source("workflow", workflow=workflow.name, key=cell.id.key, tick_seq=first)
 
 
-def _admit(draft: Draft, event: Event) -> None:
-    routed = route(draft, event, bounded=False)
+def _admit(draft: Draft, event: Event, *, lenient: bool = False) -> None:
+    routed = route(draft, event, bounded=False, lenient=lenient)
     digest = event_hash(event.schema, event.admitted.bytes, event.key)
     draft.add(_record(draft, _plain(event), digest, routed.targets))
     note_lost(draft, event, digest, routed)

@@ -142,7 +142,7 @@ def _route(draft: Draft, event: Event) -> Routed:
     try:
         return route(draft, event, bounded=True)
     except BadKeyError as why:
-        if why.code == "ingress.key_mismatch":
+        if why.code.startswith("ingress."):
             raise Rejected(why.message, code=why.code, where={"path": why.path}) from why
         finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}
         raise SchemaMismatch(why.message, schema=event.schema, errors=[finding]) from why

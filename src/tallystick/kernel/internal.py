@@ -12,6 +12,7 @@ from typing import Any, Final
 from tallystick.authority.denial import Denial
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel import receipts
+from tallystick.kernel.active import workflow_forged
 from tallystick.kernel.admit import Asking, Opened
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.emit import send_to
@@ -105,7 +106,9 @@ def _payload_fault(draft: Draft, workflow: Workflow, wanted: dict[str, Any]) -> 
     if name.startswith("sys/"):
         return f"{name} is made by the kernel alone"
     try:
-        draft.world.active.catalogue.schemas[name].read(wanted["payload"]["value"])
+        payload = draft.world.active.catalogue.schemas[name].read(wanted["payload"]["value"])
+        if name == workflow.event_name and _is_forged(workflow, payload.value):
+            return f"the arm {payload.value['$tag']} is filled by the kernel alone"
         if workflow.key is not None:
             workflow.key.read(wanted["key"] or b"")
     except (NotCanonical, SchemaMismatch) as why:
@@ -113,6 +116,10 @@ def _payload_fault(draft: Draft, workflow: Workflow, wanted: dict[str, Any]) -> 
     if workflow.key is None and wanted["key"] is not None:
         return f"{workflow.name} has no key"
     return None
+
+
+def _is_forged(workflow: Workflow, value: Any) -> bool:
+    return bool(workflow.arms) and value["$tag"] in workflow_forged(workflow)
 
 
 # ---- read and cancel ------------------------------------------------------------------------

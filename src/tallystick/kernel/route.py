@@ -52,14 +52,22 @@ class BadKeyError(Exception):
         self.path = path
 
 
-def route(draft: Draft, event: Event, *, bounded: bool) -> Routed:
-    """The deliveries of an event; with `bounded` a full mailbox refuses the whole event."""
+def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -> Routed:
+    """The deliveries of an event; with `bounded` a full mailbox refuses the whole event.
+
+    With `lenient` a subscriber whose key cannot be taken is left out, and the others are served.
+    """
     targets: list[Target] = []
     lost: list[Lost] = []
     for way in draft.world.active.routes.get(event.schema, ()):
         if not _passes(way, event):
             continue
-        found = _target(draft, way, event)
+        try:
+            found = _target(draft, way, event)
+        except BadKeyError:
+            if not lenient:
+                raise
+            found = Lost(CellId(way.workflow.name, b""), "unread")
         if isinstance(found, Lost):
             lost.append(found)
         else:
@@ -92,6 +100,9 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
     if way.upcasts:
         upcast = way.upcasts[-1].name
         value = _upcast(draft, way, event.admitted)
+    if way.forged and value is not None and value.value["$tag"] in way.forged:
+        message = f"the arm {value.value['$tag']} is filled by the kernel alone"
+        raise BadKeyError("ingress.reserved_schema", message, "/$tag")
     # A failed upcast is its cell's fault at the tick; the key is then read from what came.
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
     ident = CellId(workflow.name, key)
@@ -193,4 +204,5 @@ def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
 
 def as_fault(why: BadKeyError) -> TickFault:
     """The same trouble when a tick emitted the event."""
-    return TickFault(why.message, code="bad_key", where={"path": why.path})
+    code = "bad_output" if why.code == "ingress.reserved_schema" else "bad_key"
+    return TickFault(why.message, code=code, where={"path": why.path})
