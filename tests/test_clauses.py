@@ -34,7 +34,7 @@ def test_uncovered_clauses_are_printed(request: pytest.FixtureRequest) -> None:
     cited = request.config.stash[clauses.CITED]
     uncovered = [id_ for id_ in clauses.load_clauses() if id_ not in cited]
     print(f"{len(uncovered)} clauses without a test: {' '.join(uncovered)}")
-    if clauses.is_whole(request.config):
+    if clauses.is_whole(request.config) and not request.config.getoption("--conformance"):
         text = TABLE.read_text("utf-8")
         written = clauses.read_table(text)
         assert [id_ for id_, tests in written.items() if not tests] == uncovered
