@@ -1,7 +1,7 @@
 """pytest plugin: which clause is shown by which test, and whether it passed.
 
-A test cites clauses of `tests/clauses.yaml` with `@pytest.mark.clause("K-10", ...)` and invariants
-with `@pytest.mark.invariant("I3", ...)`.
+A test cites clauses of `tests/clauses.yaml` with `@pytest.mark.clause("K-10", ...)`, decisions of
+the design in the same way, and invariants with `@pytest.mark.invariant("I3", ...)`.
 `--conformance FILE` writes the table of all clauses after a run of all tests;
 `--conformance-check FILE` compares that table with the marks collected, without running anything.
 The marks travel with each report as a user property, so that a run on several processes is put
@@ -19,6 +19,8 @@ import yaml
 
 CLAUSES = Path(__file__).parent / "clauses.yaml"
 INVARIANTS = frozenset(f"I{number}" for number in range(1, 45))
+# The rows of the design cite its decisions beside the clauses.
+DECISIONS = frozenset(f"D{number}" for number in range(1, 16))
 CITED = pytest.StashKey[dict[str, set[str]]]()
 INVARIANTS_CITED = pytest.StashKey[dict[str, set[str]]]()
 
@@ -86,7 +88,7 @@ def differences(
 ) -> list[str]:
     """Where a written table and the marks differ; of a part of the tests, only what is missing."""
     found = []
-    for id_ in sorted({*table, *cited}):
+    for id_ in sorted({*table, *cited} - DECISIONS):
         written, collected = set(table.get(id_, ())), set(cited.get(id_, ()))
         found += [f"{id_}: not in the table: {name}" for name in sorted(collected - written)]
         if whole:
