@@ -83,13 +83,24 @@ def refused(raw: Any) -> str:
 # ---- input ----------------------------------------------------------------------------------
 
 
+class Event:
+    """A delivery as a lane is given it."""
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def plain(self) -> None:
+        return None
+
+
+
 @pytest.mark.clause("K-34", "K-28")
 @pytest.mark.parametrize("key", [None, b"k"])
 @pytest.mark.parametrize("ctx", [None, b"c"])
 @pytest.mark.parametrize("state", [None, b"s"])
 def test_tick_input(key: bytes | None, ctx: bytes | None, state: bytes | None) -> None:
     """MO-08: `{version, state, event{schema, value, key?}, ctx?}`: optional means absent."""
-    given = TickInput(state, "t/Event@1", lambda: b"v", lambda: None, key, ctx)
+    given = TickInput(state, "t/Event@1", Event(), key, ctx)
     raw = canon.decode(given.envelope())
     event = {"schema": "t/Event@1", "value": b"v", **({} if key is None else {"key": key})}
     expected = {"version": 1, "state": state, "event": event}

@@ -5,10 +5,10 @@ They carry no seal; the frame chain covers them (01 section 7).
 
 from __future__ import annotations
 
-from tallystick.kernel.draft import DELETED, Draft
+from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import KERNEL
 from tallystick.model import envelopes
-from tallystick.model.cells import CellId
+from tallystick.model.cells import TERMINAL, CellId
 from tallystick.model.records import (
     Address,
     IntentDenied,
@@ -24,19 +24,16 @@ def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) ->
     """What becomes of a continuation: delivered, or why not."""
     workflow = draft.world.active.catalogue.workflows.get(origin.workflow)
     ident = CellId(origin.workflow, origin.key)
-    if workflow is None or not draft.exists(ident) or draft.ended.get(ident) == DELETED:
+    cell = draft.world.cell(ident)
+    # What asks for an effect has ticked, so its cell is in the world or gone.
+    # A re-created cell inherits nothing from the one before (I19).
+    if workflow is None or cell is None or cell.born_seq > origin.tick_seq:
         return "terminal"
-    if not _still_its_cell(draft, origin) or not draft.takes_mail(ident, "process"):
+    if ident in draft.ended or cell.status in TERMINAL:
         return "terminal"
     if schema not in workflow.arms:
         return "no_arm"
     return "rejected_delivered" if schema == envelopes.REJECTED else "delivered"
-
-
-def _still_its_cell(draft: Draft, origin: Origin) -> bool:
-    """A re-created cell inherits nothing from the one before (I19)."""
-    cell = draft.world.cell(CellId(origin.workflow, origin.key))
-    return cell is None or cell.born_seq <= origin.tick_seq
 
 
 def settle(

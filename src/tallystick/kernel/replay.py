@@ -8,9 +8,10 @@ then; the first difference is named with its sequence, cell and field, and ends 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tallystick.errors import ReplayDiverged, TallyError
+from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.ingress import submit_event
@@ -65,11 +66,24 @@ class Verified(NamedTuple):
 
 
 def fold_frames(world: World, frames: Iterable[Sealed]) -> None:
-    """Fold stored frames; no module code runs."""
+    """Fold stored frames; no module code runs.
+
+    Refuses a frame that is not what the chain says: damage is found before it is used (I10).
+    """
     for frame in frames:
-        _, seq, _, found = open_frame(frame.body)
-        assert seq == world.seq + 1, "frames follow each other without a gap"
+        if sha256(frame.body).digest() != frame.hash:
+            raise _damaged(world, "its bytes do not match its hash")
+        _, seq, prev, found = open_frame(frame.body)
+        if seq != world.seq + 1 or prev != world.head:
+            raise _damaged(world, "it does not follow the frame before")
         fold_frame(world, found, frame.hash)
+
+
+def _damaged(world: World, why: str) -> JournalCorrupt:
+    seq = world.seq + 1
+    return JournalCorrupt(
+        f"the frame at seq {seq} is damaged: {why}", where={"world": world.id, "seq": seq}
+    )
 
 
 def open_world(

@@ -71,7 +71,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         if isinstance(found, Lost):
             lost.append(found)
         else:
-            if bounded:
+            if bounded and not found.create:
                 _check_room(draft, way, found)
             targets.append(found)
     return Routed(tuple(targets), tuple(lost))
@@ -81,7 +81,7 @@ def _passes(way: Route, event: Event) -> bool:
     wanted = way.subscription
     if wanted.origins and not any(_from(event.source, origin) for origin in wanted.origins):
         return False
-    return all(tag in event.tags for tag in wanted.tags)
+    return not wanted.tags or all(tag in event.tags for tag in wanted.tags)
 
 
 def _from(source: Source, origin: str) -> bool:
@@ -112,13 +112,13 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
     if not create and not draft.takes_mail(ident, workflow.lifecycle):
         return Lost(ident, "terminal")
     return Target(
-        workflow=workflow.name,
-        key=key,
-        create=create,
-        arm=way.arm,
-        upcast=upcast,
-        value=value.bytes if upcast is not None and value is not None else None,
-        init=_init(draft, way, value) if create else None,
+        workflow.name,
+        key,
+        create,
+        way.arm,
+        upcast,
+        value.bytes if upcast is not None and value is not None else None,
+        _init(draft, way, value) if create else None,
     )
 
 

@@ -177,21 +177,21 @@ def _record(
     delivered = said in ("delivered", "rejected_delivered")
     address = Address(origin.workflow, origin.key)
     return ReceiptSettled(
-        intent=receipt.intent,
-        status=status,
-        source="executor",
-        executor=receipt.executor,
-        attempt=receipt.attempt,
-        started_ns=receipt.started_ns,
-        ended_ns=receipt.ended_ns,
-        payload=inline,
-        payload_hash=by_hash,
-        usage=None if receipt.usage is None else dict(receipt.usage),
-        seal=dict(receipt.seal),
-        key_id=receipt.seal["key"],
-        stamp=stamp,
-        to=(address,) * len(intent.waiters) if delivered else (),
-        outcome=said,
+        receipt.intent,
+        status,
+        "executor",
+        receipt.executor,
+        receipt.attempt,
+        receipt.started_ns,
+        receipt.ended_ns,
+        (address,) * len(intent.waiters) if delivered else (),
+        said,
+        inline,
+        by_hash,
+        None if receipt.usage is None else dict(receipt.usage),
+        dict(receipt.seal),
+        receipt.seal["key"],
+        stamp,
     )
 
 

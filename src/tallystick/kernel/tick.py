@@ -16,7 +16,7 @@ from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
-from tallystick.kernel.world import Cause, World
+from tallystick.kernel.world import Cause, Delivered, World
 from tallystick.model import envelopes
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
 from tallystick.model.catalogue import Workflow
@@ -70,17 +70,16 @@ def _run(turn: Turn) -> Ran | Halted:
     world, workflow, cell, mail = turn
     if mail.hollow():
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
-    old = cell.state_version
-    known = (workflow.state_version, *workflow.accepts_state_versions)
-    if cell.state_hash is not None and old not in known:
-        message = f"state version {old} is not read by version {workflow.state_version}"
-        return Halted("migration_failed", message, 0, "kernel")
+    if cell.state_hash is not None and cell.state_version != workflow.state_version:
+        old = cell.state_version
+        if old not in workflow.accepts_state_versions:
+            message = f"state version {old} is not read by version {workflow.state_version}"
+            return Halted("migration_failed", message, 0, "kernel")
     state = world.state_of(cell)
     given = TickInput(
         state,
         workflow.event_name,
-        lambda: world.wrapped(mail),
-        lambda: world.plain(mail),
+        Delivered(world, mail),
         cell.id.key or None,
         _context(turn) if workflow.context else None,
     )
@@ -89,7 +88,8 @@ def _run(turn: Turn) -> Ran | Halted:
         first = mail.init if mail.init is not None else world.runner.init(workflow, given)
         if isinstance(first, Halted):
             return first
-        given = given._replace(state=first)
+        if first is not None:
+            given = given._replace(state=first)
     return world.runner.tick(world.active.catalogue, workflow, given, None)
 
 
@@ -133,11 +133,13 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
         draft.ended[cell.id] = output.status
     for event in output.events:
         emit(draft, workflow, cell, event)
-    opened = _judge_all(draft, turn, output)
-    _check_inflight(draft, turn)
-    _derive(draft, turn, opened)
+    if output.effects:
+        opened = _judge_all(draft, turn, output)
+        _check_inflight(draft, turn)
+        _derive(draft, turn, opened)
     _check_hops(draft, workflow)
-    _finish(draft, turn, output)
+    if state is None or output.status != RUNNING:
+        _finish(draft, turn, output)
     return draft.frame(Answer("ticked", world.seq + 1))
 
 

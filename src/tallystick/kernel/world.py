@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Any, Final, NamedTuple
 
+from tallystick.errors import SchemaMismatch
 from tallystick.kernel import continuation, leaves
 from tallystick.kernel.active import Active, activate
 from tallystick.kernel.index import EMPTY, Blobs, Nodes
@@ -33,6 +34,9 @@ from tallystick.values import canon
 
 RECENT_MAX: Final = 65_536
 CATALOGUES_MAX: Final = 16
+
+
+_NONE_YET: Final[Any] = None
 
 
 class Settings(NamedTuple):
@@ -70,6 +74,24 @@ class Cause(NamedTuple):
         return child_entropy(self.mail.parent, self.cell, self.mail.seq, self.mail.index)
 
 
+class Delivered:
+    """A mailbox entry as the event of a tick."""
+
+    __slots__ = ("mail", "world")
+
+    def __init__(self, world: World, mail: Mail) -> None:
+        self.world = world
+        self.mail = mail
+
+    def value(self) -> bytes:
+        """The canonical document of the workflow's own event."""
+        return self.world.wrapped(self.mail)
+
+    def plain(self) -> Any:
+        """The same as a fresh plain value."""
+        return self.world.plain(self.mail)
+
+
 class World:
     """The live head of one world."""
 
@@ -87,7 +109,8 @@ class World:
         self.head = GENESIS
         self.read_only = False
         self.manifest = EMPTY
-        self._active: Active | None = None
+        # A world has a manifest from its first frame on; nothing is asked of it before.
+        self.active: Active = _NONE_YET
         self._catalogues: OrderedDict[bytes, Catalogue] = OrderedDict()
         self.cells: dict[str, Store[Cell]] = {}
         self.cell_count = 0
@@ -142,16 +165,10 @@ class World:
 
     # ---- definitions ------------------------------------------------------------------------
 
-    @property
-    def active(self) -> Active:
-        """The compiled tables of the active manifest."""
-        assert self._active is not None, "a world has a manifest from its first frame on"
-        return self._active
-
     def activate(self, manifest: bytes) -> None:
         """Make a manifest the active one; its definitions are in the blob store."""
         self.manifest = manifest
-        self._active = activate(self.catalogue(manifest))
+        self.active = activate(self.catalogue(manifest))
 
     def catalogue(self, manifest: bytes) -> Catalogue:
         """The definitions of a manifest, active now or once (I28)."""
@@ -242,11 +259,21 @@ class World:
         """The value of a mailbox entry as the workflow's own event, fresh and plain."""
         came = mail.continuation
         if came is None or mail.value is not None:
-            value = canon.decode(self.document(mail))
+            value = self._decoded(mail.schema, self.document(mail))
         else:
             catalogue = self.catalogue(came.manifest)
             value = continuation.plain(came, mail.seq, catalogue, self._payload(came.came))
         return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
+
+    def _decoded(self, schema: str, document: bytes) -> Any:
+        """A document as a plain value; the reader of its schema is the faster decoder."""
+        known = self.active.catalogue.schemas.get(schema)
+        if known is not None:
+            try:
+                return known.read(document).value
+            except SchemaMismatch:
+                pass  # an upcast value is of a newer schema than the event that came
+        return canon.decode(document)
 
     def _payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
         if came.payload is not None:

@@ -27,23 +27,33 @@ Content = Callable[[str], bytes]
 LEVELS: Final = frozenset({"debug", "info", "warning", "error"})
 
 
+class Delivery(Protocol):
+    """The event of a tick, in whichever form a lane works on."""
+
+    def value(self) -> bytes:
+        """The canonical document of the workflow's own event."""
+        ...
+
+    def plain(self) -> Any:
+        """The same as a fresh plain value: what decoding the document gives."""
+        ...
+
+
 class TickInput(NamedTuple):
     """One delivery: state and event as canonical documents, the context only if declared.
 
-    `plain` gives the event as a fresh plain value, equal to decoding `value()`.
-    A lane that works on plain values asks for that and saves the way through bytes.
+    A lane that works on plain values asks `event` for that and saves the way through bytes.
     """
 
     state: bytes | None
     schema: str
-    value: Callable[[], bytes]
-    plain: Callable[[], Any]
+    event: Delivery
     key: bytes | None
     ctx: bytes | None
 
     def envelope(self) -> bytes:
         """The canonical document `{version, state, event, ctx?}`."""
-        event: dict[str, Any] = {"schema": self.schema, "value": self.value()}
+        event: dict[str, Any] = {"schema": self.schema, "value": self.event.value()}
         if self.key is not None:
             event["key"] = self.key
         body: dict[str, Any] = {"version": 1, "state": self.state, "event": event}

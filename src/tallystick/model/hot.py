@@ -369,6 +369,16 @@ def _to(to: tuple[Address, ...]) -> bytes:
     return b"".join((_ADDRESS, _put_bytes(key), _WORKFLOW, _NAMES[workflow]))
 
 
+_SINGLE: Final = _SEAL + canon.head(5, 3) + _K("alg") + canon.put_text("ed25519") + _KEY
+_SIG: Final = _K("sig")
+
+
+def _seal(seal: dict[str, Any]) -> bytes:
+    if len(seal) == 3 and seal["alg"] == "ed25519":
+        return b"".join((_SINGLE, _NAMES[seal["key"]], _SIG, _put_bytes(seal["sig"])))
+    return _SEAL + canon.encode_item(seal)
+
+
 def _settled(record: ReceiptSettled) -> bytes | None:
     intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
     payload, _, usage, seal, key_id, stamp, error = record[9:]
@@ -379,7 +389,7 @@ def _settled(record: ReceiptSettled) -> bytes | None:
         (
             _MAPS[n],
             _to(to),
-            b"" if seal is None else _SEAL + canon.encode_item(seal),
+            b"" if seal is None else _seal(seal),
             b"" if stamp is None else _stamp(stamp),
             b"" if usage is None else _USAGE + canon.encode_item(usage),
             _INTENT,
