@@ -65,6 +65,9 @@ def settle(
             outcome=outcome,
         )
     )
+    if isinstance(opened, IntentDenied):
+        # A denial frees its key: asked again in this very tick, the same id may be open.
+        draft.settled.pop(opened.intent, None)
 
 
 def attempt_of(draft: Draft, intent: bytes) -> int:
