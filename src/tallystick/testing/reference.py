@@ -213,6 +213,8 @@ class Model:
         self._effects(ident, cell, spec, out.effects)
         if out.status != "running":
             self._end(ident, cell, out.status)
+        if out.state is None:
+            self._answer(cell)  # a caller waits for the end of its child, however it ends
         self._cancel_all(cell)
         self._drop(unread)
         return None
@@ -386,12 +388,15 @@ class Model:
     def _end(self, ident: Ident, cell: Cell, status: str) -> None:
         record = self.take("EventAdmitted", schema=program.COMPLETED)
         self._route(record, program.COMPLETED, {"workflow": ident[0]})
-        for intent in [i for i in cell["callers"] if i in self.open]:
-            self._settle(intent, "ok")
+        self._answer(cell)
         self._cancel_all(cell)
         if status == "failed" or program.SPECS[ident[0]].lifecycle != "entity":
             unread, cell["mail"] = cell["mail"], []
             self._drop(unread)
+
+    def _answer(self, cell: Cell) -> None:
+        for intent in [i for i in cell["callers"] if i in self.open]:
+            self._settle(intent, "ok")
 
     def _cancel_all(self, cell: Cell) -> None:
         if cell["status"] in ("completed", "failed") or cell["state"] is None:
