@@ -114,11 +114,11 @@ class Inspecting(PythonRunner):
     def tick(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
     ) -> Ran | Halted:
-        value = tick.value()
+        value = tick.event.value()
         admitted = workflow.event.read(value)
         assert admitted.bytes == value
-        assert tick.plain() == canon.decode(value), "both forms of an event are one value"
-        assert tick.plain() is not tick.plain(), "and the plain one is fresh"
+        assert tick.event.plain() == canon.decode(value), "both forms of an event are one value"
+        assert tick.event.plain() is not tick.event.plain(), "and the plain one is fresh"
         if tick.ctx is not None:
             sys_schemas()[envelopes.CONTEXT].read(tick.ctx)
         self.seen.append(admitted.value.get("$tag", workflow.event_name))

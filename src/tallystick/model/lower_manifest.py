@@ -100,6 +100,8 @@ def _list_derived(
     if section not in made:
         derived = {name for _, (kind, name) in context.derived if kind == child[0]}
         made[section] = [name for name in context.named(child[0]) if name not in derived]
+    if not isinstance(made[section], list):
+        return  # the check of that section says what is wrong with it
     named = [_name(entry) for entry in made[section]]
     if parent[1] in [_name(entry) for entry in listed] and child[1] not in named:
         made[section] = [*made[section], child[1]]

@@ -1,15 +1,11 @@
-"""Records: the closed union of journal entries (02 section 6).
+"""Records: how the closed union of journal entries is written and read (02 section 6).
 
-One record is one fact: an event admitted, a tick's outcome, an intent, a receipt, a fault.
-State is a fold over records and nothing else, so everything a fold needs stands in them.
-Digests are 32 raw bytes; a field that is empty is absent.
 A reader that meets an unknown type or field stops: folding past it would be a guess.
 """
 
-# tidy: the union is one table; splitting it would hide that it is closed.
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt
 from tallystick.model.codec import (
@@ -25,94 +21,88 @@ from tallystick.model.codec import (
     Shape,
     list_of,
 )
+from tallystick.model.record_types import (
+    Address,
+    ApplyRefused,
+    BundleActivate,
+    CellCancelRequested,
+    CellFailed,
+    CellResumed,
+    CellSkipped,
+    CellSuspended,
+    Dropped,
+    EffectAttempted,
+    EventAdmitted,
+    GrantRevoked,
+    IdemKey,
+    IntentAttached,
+    IntentDenied,
+    IntentOpened,
+    IntentReleased,
+    Judged,
+    JudgedGrant,
+    JudgedRule,
+    KeyRevoked,
+    KeyTrusted,
+    Noted,
+    Origin,
+    ProgressNoted,
+    ReceiptSettled,
+    Record,
+    SnapshotTaken,
+    Source,
+    Stamp,
+    Target,
+    Ticked,
+    WorkflowFaulted,
+    WorldCreated,
+    WorldForked,
+    WorldRestored,
+)
+
+__all__ = [
+    "KIND_OF",
+    "Address",
+    "ApplyRefused",
+    "BundleActivate",
+    "CellCancelRequested",
+    "CellFailed",
+    "CellResumed",
+    "CellSkipped",
+    "CellSuspended",
+    "Dropped",
+    "EffectAttempted",
+    "EventAdmitted",
+    "GrantRevoked",
+    "IdemKey",
+    "IntentAttached",
+    "IntentDenied",
+    "IntentOpened",
+    "IntentReleased",
+    "Judged",
+    "JudgedGrant",
+    "JudgedRule",
+    "KeyRevoked",
+    "KeyTrusted",
+    "Noted",
+    "Origin",
+    "ProgressNoted",
+    "ReceiptSettled",
+    "Record",
+    "SnapshotTaken",
+    "Source",
+    "Stamp",
+    "Target",
+    "Ticked",
+    "WorkflowFaulted",
+    "WorldCreated",
+    "WorldForked",
+    "WorldRestored",
+    "load_record",
+    "put_record",
+]
 
 # ---- parts ----------------------------------------------------------------------------------
-
-
-class Stamp(NamedTuple):
-    """What the node sampled for one external input: the only way time and chance come in (D4)."""
-
-    now_ns: int
-    logical_ns: int
-    entropy: bytes
-
-
-class IdemKey(NamedTuple):
-    """The caller's Idempotency-Key and the digest of what it was sent with."""
-
-    key: bytes
-    digest: bytes
-
-
-class Source(NamedTuple):
-    """Where an event came from; `tick_seq` is the cause of one that a tick emitted."""
-
-    kind: str
-    principal: str | None = None
-    workflow: str | None = None
-    key: bytes | None = None
-    tick_seq: int | None = None
-
-
-class Target(NamedTuple):
-    """One delivery of an event: the routing outcome, so that opening runs no user code."""
-
-    workflow: str
-    key: bytes
-    create: bool
-    arm: str | None = None
-    upcast: str | None = None
-    value: bytes | None = None
-    init: bytes | None = None
-    caps: Any | None = None
-    caller: bytes | None = None
-
-
-class Origin(NamedTuple):
-    """Who asked for an effect, and where in its history."""
-
-    kind: str
-    workflow: str
-    workflow_hash: bytes
-    key: bytes
-    tick_seq: int
-    index: int  # type: ignore[assignment]  # the ABI's word; tuple.index is not used
-
-
-class JudgedGrant(NamedTuple):
-    """The slot and the grant that said yes."""
-
-    slot: str
-    grant: str
-    grant_hash: bytes
-
-
-class JudgedRule(NamedTuple):
-    """The policy rule that matched, and what it decided."""
-
-    policy: str
-    rule: int
-    decision: str
-    id: str | None = None
-
-
-class Judged(NamedTuple):
-    """The judgement trail (06 section 1): each stage reached, and the digest of the facts (I26)."""
-
-    declared: str
-    shape: str | None = None
-    capability: JudgedGrant | None = None
-    policy: JudgedRule | None = None
-    capacity: str | None = None
-    inputs_digest: bytes | None = None
-
-
-class Address(NamedTuple):
-    """A cell that a receipt was delivered to."""
-
-    workflow: str
-    key: bytes
-
 
 _STAMP = Shape(Stamp, {"now_ns": INT, "logical_ns": INT, "entropy": BYTES})
 _IDEM = Shape(IdemKey, {"key": BYTES, "digest": DIGEST})
@@ -163,368 +153,6 @@ _ADDRESS = Shape(Address, {"workflow": NAME, "key": BYTES})
 
 _STAMP_K = _STAMP.kind()
 _ORIGIN_K = _ORIGIN.kind()
-
-# ---- the union ------------------------------------------------------------------------------
-
-
-class EventAdmitted(NamedTuple):
-    """An event is in the world; `to` is where it went."""
-
-    schema: str
-    event_hash: bytes
-    origin: Source
-    hops: int
-    to: tuple[Target, ...]
-    value: bytes | None = None
-    value_hash: bytes | None = None
-    key: bytes | None = None
-    tags: list[str] | None = None
-    idem_key: IdemKey | None = None
-    stamp: Stamp | None = None
-
-
-class Ticked(NamedTuple):
-    """One delivery was handled: state before and after, status, and the digest of the output."""
-
-    workflow: str
-    key: bytes
-    workflow_hash: bytes
-    module_hash: bytes
-    input_seq: int
-    input_index: int
-    born_seq: int
-    size: int
-    state_version: int
-    status: str
-    output: bytes
-    events: int
-    effects: int
-    fuel: int
-    engine: str
-    before: bytes | None = None
-    after: bytes | None = None
-    state: bytes | None = None
-    reason: Any | None = None
-    result: bytes | None = None
-    ann: bytes | None = None
-    logs: Any | None = None
-    metrics: Any | None = None
-    blobs: Any | None = None
-
-
-class IntentOpened(NamedTuple):
-    """An effect was admitted; it may be published once this record is durable."""
-
-    intent: bytes
-    effect: str
-    effect_hash: bytes
-    executor: str
-    origin: Origin
-    judged: Judged
-    params: bytes | None = None
-    params_hash: bytes | None = None
-    issuer_ref: str | None = None
-    idempotency_key: bytes | None = None
-    timeout_at_ns: int | None = None
-    hold: Any | None = None
-    flow: Any | None = None
-
-
-class IntentAttached(NamedTuple):
-    """The same explicit key was asked for again: one execution, one more continuation."""
-
-    intent: bytes
-    origin: Origin
-    issuer_ref: str | None = None
-
-
-class IntentDenied(NamedTuple):
-    """An effect was refused; the receipt with status `denied` follows in the same frame."""
-
-    intent: bytes
-    effect: str
-    origin: Origin
-    judged: Judged
-    stage: str
-    code: str
-    message: str
-    effect_hash: bytes | None = None
-    params: bytes | None = None
-    params_hash: bytes | None = None
-    issuer_ref: str | None = None
-    idempotency_key: bytes | None = None
-    normalised: bool | None = None
-    rule: str | None = None
-    path: str | None = None
-
-
-class IntentReleased(NamedTuple):
-    """A held intent may be published now."""
-
-    intent: bytes
-    hold: str
-    cause: str
-    stamp: Stamp | None = None
-
-
-class EffectAttempted(NamedTuple):
-    """A further attempt at the outside begins; older attempts' receipts no longer settle."""
-
-    intent: bytes
-    attempt: int
-    reason: str
-    stamp: Stamp | None = None
-
-
-class ReceiptSettled(NamedTuple):
-    """An intent has its one terminal outcome, and the continuation went to `to`."""
-
-    intent: bytes
-    status: str
-    source: str
-    executor: str
-    attempt: int
-    started_ns: int
-    ended_ns: int
-    to: tuple[Address, ...]
-    outcome: str
-    payload: bytes | None = None
-    payload_hash: bytes | None = None
-    usage: Any | None = None
-    seal: Any | None = None
-    key_id: str | None = None
-    stamp: Stamp | None = None
-    error: Any | None = None
-
-
-class ProgressNoted(NamedTuple):
-    """A progress frame that a workflow receives; it settles nothing."""
-
-    intent: bytes
-    attempt: int
-    seq: int
-    frame_kind: str
-    payload: bytes
-    stamp: Stamp
-    gap: int | None = None
-
-
-class WorkflowFaulted(NamedTuple):
-    """A tick ended in a fault: nothing of its output counts."""
-
-    workflow: str
-    key: bytes
-    input_seq: int
-    input_index: int
-    code: str
-    message: str
-    fuel: int
-    engine: str
-    action: str
-    limit: Any | None = None
-
-
-class WorldCreated(NamedTuple):
-    """The first record of a world."""
-
-    world: str
-    principal: str
-    stamp: Stamp
-
-
-class WorldForked(NamedTuple):
-    """The first record of a fork; open intents follow the pending policy."""
-
-    world: str
-    parent: str
-    at_seq: int
-    head: bytes
-    root: bytes
-    pending: Any
-    principal: str
-    stamp: Stamp
-
-
-class WorldRestored(NamedTuple):
-    """A world was restored from a backup; its open intents are held."""
-
-    backup: str
-    head: bytes
-    principal: str
-    stamp: Stamp
-
-
-class CellSuspended(NamedTuple):
-    """An operator, or the node, suspended a cell; its mail waits."""
-
-    workflow: str
-    key: bytes
-    principal: str
-    reason: str
-    stamp: Stamp
-
-
-class CellResumed(NamedTuple):
-    """A suspended cell goes on."""
-
-    workflow: str
-    key: bytes
-    principal: str
-    reason: str
-    stamp: Stamp
-
-
-class CellSkipped(NamedTuple):
-    """The front entry of a cell's mailbox was dropped by an operator."""
-
-    workflow: str
-    key: bytes
-    principal: str
-    reason: str
-    stamp: Stamp
-    input_seq: int
-
-
-class CellCancelRequested(NamedTuple):
-    """A cell with an arm for it was asked to cancel."""
-
-    workflow: str
-    key: bytes
-    principal: str
-    reason: str
-    stamp: Stamp
-    deadline_ns: int | None = None
-
-
-class CellFailed(NamedTuple):
-    """A cell was failed from outside its own code."""
-
-    workflow: str
-    key: bytes
-    principal: str
-    reason: str
-    stamp: Stamp | None = None
-
-
-class KeyTrusted(NamedTuple):
-    """A public key counts for these executors and effects from now on."""
-
-    key: str
-    public_key: bytes
-    executors: list[str]
-    effects: list[str]
-    principal: str
-    stamp: Stamp | None = None
-
-
-class KeyRevoked(NamedTuple):
-    """A key no longer counts for receipts that come after this."""
-
-    key: str
-    principal: str
-    reason: str
-    stamp: Stamp | None = None
-
-
-class GrantRevoked(NamedTuple):
-    """A grant, and all derived from it, no longer counts."""
-
-    name: str
-    principal: str
-    reason: str
-    stamp: Stamp | None = None
-
-
-class ApplyRefused(NamedTuple):
-    """An activation was refused; the blockers are named, the state root is unchanged."""
-
-    bundle: bytes
-    code: str
-    blockers: Any
-    count: int  # type: ignore[assignment]  # the word of the refusal; tuple.count is not used
-    principal: str
-    stamp: Stamp
-
-
-class BundleActivate(NamedTuple):
-    """The manifest changes here, atomically."""
-
-    to: bytes
-    bundle: bytes
-    mode: str
-    principal: str
-    proposal: str | None = None
-    from_: bytes | None = None
-    plan: bytes | None = None
-    report_hash: bytes | None = None
-    approved_by: Any | None = None
-    stamp: Stamp | None = None
-
-
-class SnapshotTaken(NamedTuple):
-    """Index roots were pinned; `root` and `state_root` are those of the record before."""
-
-    root: bytes
-    state_root: bytes
-    roots: Any
-    manifest: bytes
-    cells: int
-    dirty: int
-    stamp: Stamp | None = None
-
-
-class Dropped(NamedTuple):
-    """Something arrived that changes nothing; this is the evidence."""
-
-    what: str
-    reason: str
-    digest: bytes
-    size: int
-    source: str
-    intent: bytes | None = None
-    workflow: str | None = None
-    key: bytes | None = None
-    stamp: Stamp | None = None
-
-
-class Noted(NamedTuple):
-    """A remark for readers; it folds to nothing."""
-
-    topic: str
-    data: Any
-    workflow: str | None = None
-    key: bytes | None = None
-    stamp: Stamp | None = None
-
-
-Record = (
-    EventAdmitted
-    | Ticked
-    | IntentOpened
-    | IntentAttached
-    | IntentDenied
-    | IntentReleased
-    | EffectAttempted
-    | ReceiptSettled
-    | ProgressNoted
-    | WorkflowFaulted
-    | WorldCreated
-    | WorldForked
-    | WorldRestored
-    | CellSuspended
-    | CellResumed
-    | CellSkipped
-    | CellCancelRequested
-    | CellFailed
-    | KeyTrusted
-    | KeyRevoked
-    | GrantRevoked
-    | ApplyRefused
-    | BundleActivate
-    | SnapshotTaken
-    | Dropped
-    | Noted
-)
 
 # ---- the codec table ------------------------------------------------------------------------
 
