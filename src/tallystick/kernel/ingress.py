@@ -19,6 +19,7 @@ from tallystick.values.schema import Admitted
 
 IDEM_KEY_MAX = 128
 TAGS_MAX = 64
+ORIGINS = frozenset({"external", "system", "governance"})
 
 
 def submit_event(world: World, given: Submit) -> Frame:
@@ -80,6 +81,13 @@ def _check_door(world: World, given: Submit) -> None:
             f"an Idempotency-Key has 1 to {IDEM_KEY_MAX} bytes",
             code="ingress.bad_key",
             where={"path": "/idem_key", "max": IDEM_KEY_MAX, "got": len(given.idem_key)},
+        )
+    if given.origin not in ORIGINS:
+        # K-22: only the kernel says that a workflow sent something.
+        raise Rejected(
+            f"no sender has the origin {given.origin!r}",
+            code="ingress.bad_origin",
+            where={"path": "/origin"},
         )
     tags = given.tags
     if len(tags) > TAGS_MAX or any(type(t) is not str or len(t) > 200 for t in tags):
