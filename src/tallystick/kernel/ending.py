@@ -11,7 +11,7 @@ from typing import Any, Final
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.emit import emit_system
-from tallystick.kernel.ingress import note_drop
+from tallystick.kernel.ingress import lost_record
 from tallystick.kernel.parts import Cell, Mail
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Workflow
@@ -95,7 +95,8 @@ def drop_mail(draft: Draft, cell: Cell, waiting: list[Mail], reason: str) -> Non
     """Leave evidence of mail that will not be read: the first few one by one, then a count."""
     for mail in waiting[:DROPS_MAX]:
         document = b"" if mail.hollow() else draft.world.document(mail)
-        note_drop(draft, "mail", reason, cell.id, canon.digest_of(document), len(document))
+        content = (canon.digest_of(document), len(document))
+        draft.add(lost_record("mail", reason, cell.id, content))
     if len(waiting) > DROPS_MAX:
         draft.add(
             Noted(

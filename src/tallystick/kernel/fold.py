@@ -72,8 +72,8 @@ def _snapshot(world: World, record: records.SnapshotTaken) -> None:
 
 def _dropped(world: World, record: records.Dropped) -> None:
     stamped(world, record.stamp)
-    slot = (record.intent or b"", record.reason)
-    world.drops[slot] = world.drops.get(slot, 0) + 1
+    counts = world.drops.setdefault(record.intent or b"", {})
+    counts[record.reason] = counts.get(record.reason, 0) + 1
 
 
 def _evidence(world: World, record: records.Noted | records.ApplyRefused) -> None:

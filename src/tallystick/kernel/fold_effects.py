@@ -77,7 +77,9 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
         world.timers.remove(intent.due_ns, record.intent)
     world.recent[record.intent] = record.status
     if len(world.recent) > RECENT_MAX:
-        world.recent.popitem(last=False)
+        # What is forgotten as settled is forgotten as evidence too, or it would only grow.
+        forgotten, _ = world.recent.popitem(last=False)
+        world.drops.pop(forgotten, None)
     origin = intent.record.origin
     cell = world.edit_cell(CellId(origin.workflow, origin.key))
     if cell is not None:

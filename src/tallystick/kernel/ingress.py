@@ -159,21 +159,19 @@ def _route(draft: Draft, event: Event) -> Routed:
 def note_lost(draft: Draft, event: Event, digest: bytes, routed: Routed) -> None:
     """Leave evidence for deliveries that did not happen."""
     for lost in routed.lost:
-        note_drop(draft, "event", lost.reason, lost.ident, digest, len(event.admitted.bytes))
+        size = len(event.admitted.bytes)
+        draft.add(lost_record("event", lost.reason, lost.ident, (digest, size)))
 
 
-def note_drop(
-    draft: Draft, what: str, reason: str, ident: CellId, digest: bytes, size: int
-) -> None:
-    """One record of something that reached a cell in vain."""
-    draft.add(
-        Dropped(
-            what=what,
-            reason=reason,
-            workflow=ident.workflow,
-            key=ident.key,
-            digest=digest,
-            size=size,
-            source="kernel",
-        )
+def lost_record(what: str, reason: str, ident: CellId, content: tuple[bytes, int]) -> Dropped:
+    """The record of something that reached a cell in vain; content is its digest and size."""
+    digest, size = content
+    return Dropped(
+        what=what,
+        reason=reason,
+        workflow=ident.workflow,
+        key=ident.key,
+        digest=digest,
+        size=size,
+        source="kernel",
     )

@@ -9,7 +9,7 @@ intent and hurts its own cell alone.
 # tidy: the order of the questions is the rule, so they stand on one page.
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tallystick.errors import NotCanonical, ReceiptFault, SchemaMismatch
 from tallystick.kernel import receipts
@@ -45,7 +45,8 @@ def settle_receipt(world: World, given: Settle) -> Frame:
     reason = _refusal(world, given)
     if reason is not None:
         source = receipt.executor[:200]
-        return drop(draft, stamp, "receipt", reason, receipt.intent, receipt.payload, source)
+        refused = Refused("receipt", reason, receipt.intent, receipt.payload, source)
+        return drop(draft, stamp, refused)
     intent = world.intents.get(receipt.intent)
     assert intent is not None, "the questions above have found it open"
     effect = world.catalogue(intent.manifest).effects[intent.record.effect]
@@ -195,29 +196,31 @@ def _record(
     )
 
 
-def drop(
-    draft: Draft,
-    stamp: Stamp,
-    what: str,
-    reason: str,
-    intent: bytes,
-    payload: bytes,
-    source: str,
-) -> Frame:
-    """Evidence of something that changes nothing; at most 16 per intent and reason (02)."""
+class Refused(NamedTuple):
+    """Something that changes nothing: what it was, why, for which intent, and from whom."""
+
+    what: str
+    reason: str
+    intent: bytes
+    payload: bytes
+    source: str
+
+
+def drop(draft: Draft, stamp: Stamp, refused: Refused) -> Frame:
+    """Leave evidence; at most 16 per intent and reason, unknown intents counting as one (02)."""
     world = draft.world
+    intent, reason = refused.intent, refused.reason
     known = world.intents.get(intent) is not None or intent in world.recent
-    slot = intent if known else b""
-    if world.drops.get((slot, reason), 0) >= DROPS_MAX:
+    if world.drops.get(intent if known else b"", {}).get(reason, 0) >= DROPS_MAX:
         return draft.frame(Answer("suppressed", world.seq, None, reason))
     draft.add(
         Dropped(
-            what=what,
+            what=refused.what,
             reason=reason,
-            intent=intent if known and len(intent) == 32 else None,
-            digest=canon.digest_of(payload),
-            size=len(payload),
-            source=source,
+            intent=intent if known else None,
+            digest=canon.digest_of(refused.payload),
+            size=len(refused.payload),
+            source=refused.source,
             stamp=stamp,
         )
     )
@@ -233,7 +236,8 @@ def note_progress(world: World, given: Progress) -> Frame:
     stamp = draft.stamp(given.sample)
     reason = _progress_refusal(world, given)
     if reason is not None:
-        return drop(draft, stamp, "progress", reason, given.intent, given.payload, "executor")
+        refused = Refused("progress", reason, given.intent, given.payload, "executor")
+        return drop(draft, stamp, refused)
     intent = world.intents.get(given.intent)
     assert intent is not None, "the questions above have found it open"
     if receipts.outcome_of(draft, intent.record.origin, envelopes.PROGRESS) != "delivered":

@@ -96,7 +96,7 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         "cells": world.cell_count,
         "keys": keys_value(world),
         "revoked": world.revoked,
-        "drops": [[intent, reason, n] for (intent, reason), n in world.drops.items()],
+        "drops": [[intent, counts] for intent, counts in world.drops.items()],
         "recent": [[intent, status] for intent, status in recent],
     }
 
@@ -134,7 +134,7 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
         for key, (public, executors, effects, revoked) in raw["keys"].items()
     }
     world.revoked = raw["revoked"]
-    world.drops = {(intent, reason): n for intent, reason, n in raw["drops"]}
+    world.drops = dict(raw["drops"])
     for intent, status in raw["recent"]:
         world.recent[intent] = status
     return world

@@ -119,7 +119,7 @@ class World:
         self.revoked: dict[str, str] = {}
         self.ring: deque[CellId] = deque()
         # Beside the state: evidence counters and what settled lately (03 section 9).
-        self.drops: dict[tuple[bytes, str], int] = {}
+        self.drops: dict[bytes, dict[str, int]] = {}
         self.suppressed: dict[str, int] = {}
         self.recent: OrderedDict[bytes, str] = OrderedDict()
         # Within one frame: the tick being folded, and denials whose receipts follow.
