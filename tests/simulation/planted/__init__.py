@@ -1,0 +1,13 @@
+"""Planted defects: each breaks the product in one way, and the simulation must find it.
+
+A simulation that finds nothing proves nothing until it is shown to find something.
+Every defect is a context manager that puts the product back when it is left.
+Those of later layers (exclusive fires all, final_step twice, self-event judged by path) join when
+playbooks and reactions are there.
+"""
+
+from __future__ import annotations
+
+from tests.simulation.planted import effects, fold, node
+
+DEFECTS = {**node.DEFECTS, **fold.DEFECTS, **effects.DEFECTS}
