@@ -13,7 +13,7 @@ from tallystick.kernel.route import BadKeyError, Event, as_fault, route
 from tallystick.model.abi import EmittedEvent
 from tallystick.model.catalogue import Workflow
 from tallystick.model.effects import event_hash
-from tallystick.model.records import EventAdmitted, Source, Target
+from tallystick.model.records import EventAdmitted, Noted, Source, Target
 from tallystick.values import canon, names
 from tallystick.values.schema import Admitted
 
@@ -46,6 +46,13 @@ def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, docum
     """Admit an event that the kernel makes; subscribers take it like any other."""
     source = _source(draft, workflow, cell)
     digest = event_hash(schema, document, None)
+    most = workflow.limits.hops_max
+    if draft.hops > most + 1:
+        # The one past the limit tells of the fault; a chain of ends that starts cells stops here.
+        data = {"schema": schema, "max": most, "got": draft.hops}
+        draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
+        draft.add(Noted(topic="hops_max", data=data, workflow=workflow.name, key=cell.id.key))
+        return
     if schema not in draft.world.active.routes:
         draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
         return

@@ -46,6 +46,7 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
             value=target.value if own else record.value,
             value_hash=None if own else record.value_hash,
             init=target.init,
+            event_hash=record.event_hash if own or record.key is not None else None,
         )
         push(world, cell, mail)
 

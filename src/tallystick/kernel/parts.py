@@ -125,6 +125,7 @@ class Mail(NamedTuple):
     """One entry of a mailbox: what came, and what a tick may know of time and chance.
 
     `parent` is the entropy that the tick's own is derived from.
+    `event_hash` stands where schema and value do not give it: with an explicit key, or an upcast.
     """
 
     seq: int
@@ -138,6 +139,7 @@ class Mail(NamedTuple):
     value_hash: bytes | None = None
     init: bytes | None = None
     continuation: Continuation | None = None
+    event_hash: bytes | None = None
 
     def hollow(self) -> bool:
         """True when no upcast could give the entry a value; its tick is a fault."""

@@ -102,7 +102,7 @@ def _context(turn: Turn) -> bytes:
             logical_now_ns=world.logical_ns + 1,
             journal_height=world.seq,
             entropy=Cause(cell.id, mail).entropy(),
-            event_hash=canon.text_of(event_hash(mail.schema, document, None)),
+            event_hash=canon.text_of(mail.event_hash or event_hash(mail.schema, document, None)),
             manifest_hash=canon.text_of(world.manifest),
             workflow=workflow.name,
             workflow_hash=workflow.hash_text,
