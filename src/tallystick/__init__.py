@@ -1,43 +1,91 @@
 """Tallystick: a workflow runtime for people who must be able to prove what happened.
 
-The canonical codec may be compiled (`scripts/build_fast`) from the very source of the pure one.
-It is preferred when it is there and was built from the source that is installed; TALLY_PURE=1
-forces the pure path.
+The pure rooms may be compiled (`scripts/build_fast`) from their very sources.
+A build lies in a folder of `_fast` that is named by the hash of the sources it was made from, so
+one of other sources is never found; TALLY_PURE=1 forces the pure path.
 Both give equal bytes and equal errors.
 """
 
-import importlib as _importlib
+import json as _json
 import os as _os
 import sys as _sys
+from collections.abc import Sequence as _Sequence
 from hashlib import sha256 as _sha256
+from importlib.machinery import ModuleSpec as _ModuleSpec
+from importlib.util import spec_from_file_location as _spec_from_file_location
 from pathlib import Path as _Path
+from types import ModuleType as _ModuleType
 
 __version__ = "0.1.0"
 
 __all__ = ["__version__"]
 
+# What a build is made of, the larger one first; all of it decides whether a build is stale, also
+# the files that are read but not compiled, because constants are folded across files.
+_SETS = {
+    "rooms": ("errors.py", "values", "model", "authority", "kernel", "modules"),
+    "codec": ("errors.py", "values/canon.py"),
+}
+
+
+def _sources(here: _Path, name: str) -> list[_Path]:
+    """The Python files of a set, in order."""
+    found: list[_Path] = []
+    for part in _SETS[name]:
+        place = here / part
+        found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return found
+
+
+def _build_name(here: _Path, name: str) -> str:
+    """The folder that a build of these sources for this Python has; raises OSError."""
+    state = _sha256()
+    for path in _sources(here, name):
+        data = path.read_bytes()
+        state.update(f"{path.relative_to(here).as_posix()} {len(data)}\n".encode())
+        state.update(data)
+    return f"{name}_{_sys.implementation.cache_tag.replace('-', '')}_{state.hexdigest()[:16]}"
+
+
+def _libraries(build: _Path) -> dict[str, str]:
+    """Module name -> library, when every one is as long as the build has left it, else none."""
+    try:
+        note = _json.loads((build / "built.json").read_text(encoding="utf-8"))
+        whole = all((build / file).stat().st_size == size for _, file, size in note)
+        return {module: str(build / file) for module, file, _ in note} if whole else {}
+    except (OSError, ValueError, TypeError):
+        return {}  # cut off or damaged: the pure path serves
+
+
+class _Compiled:
+    """Finds the compiled modules in their build; all others are found as ever."""
+
+    def __init__(self, libraries: dict[str, str]) -> None:
+        self._libraries = libraries
+
+    def find_spec(
+        self, name: str, _path: _Sequence[str] | None = None, _target: _ModuleType | None = None
+    ) -> _ModuleSpec | None:
+        library = self._libraries.get(name)
+        return None if library is None else _spec_from_file_location(name, library)
+
 
 def _prefer_compiled() -> bool:
-    """Put the compiled codec in the place of the pure one; False when it is not to be used."""
-    if _os.environ.get("TALLY_PURE") == "1":
-        return False
+    """Let the compiled modules be found in place of the pure ones; False without a fit build."""
     here = _Path(__file__).parent
-    try:
-        built_from = (here / "_fast" / "canon.sha256").read_text(encoding="ascii").strip()
-        source = (here / "values" / "canon.py").read_bytes()
-    except (OSError, UnicodeError):
-        return False  # not built, which is the usual case
-    if _sha256(source).hexdigest() != built_from:
-        return False  # built from another source: its rules may differ
-    try:
-        compiled = _importlib.import_module("tallystick._fast.canon")
-    except ImportError:
-        return False  # built for another Python
-    # Before anyone can import the pure one: two codecs in one process would be two sets of caches.
-    _sys.modules["tallystick.values.canon"] = compiled
-    values = _importlib.import_module("tallystick.values")
-    values.canon = compiled  # type: ignore[attr-defined]  # what an import would have set
-    return True
+    if _os.environ.get("TALLY_PURE") == "1" or not (here / "_fast").is_dir():
+        return False
+    for name in _SETS:
+        try:
+            libraries = _libraries(here / "_fast" / _build_name(here, name))
+        except OSError:
+            continue  # a package without its sources cannot tell a stale build
+        if libraries:
+            # Before all other finders, and before any room is imported: half of a room compiled
+            # and half of it pure would be two sets of classes in one process.
+            _sys.meta_path.insert(0, _Compiled(libraries))
+            return True
+    return False
 
 
 _prefer_compiled()
