@@ -10,12 +10,16 @@ import json
 import sys
 from typing import Any
 
-from tallystick.kernel.replay import open_world, verify
-from tallystick.model.frames import Sealed
-from tallystick.modules.python import Outcome, PythonRunner
-from tallystick.values import canon
-from tests.rig import WORLD, Rig
-from tests.worlds import (
+from tests.kernel import plain_ed25519
+
+plain_ed25519.offer()  # before the product looks for a signing library
+
+from tallystick.kernel.replay import open_world, verify  # noqa: E402 - after the line above
+from tallystick.model.frames import Sealed  # noqa: E402 - after the line above
+from tallystick.modules.python import Outcome, PythonRunner  # noqa: E402 - after the line above
+from tallystick.values import canon  # noqa: E402 - after the line above
+from tests.rig import WORLD, Rig  # noqa: E402 - after the line above
+from tests.worlds import (  # noqa: E402 - after the line above
     ASK,
     GO,
     LAB,

@@ -56,7 +56,7 @@ def python_of(version: str) -> str | None:
     for candidate in (shutil.which(f"python{version}"), *map(str, kept)):
         if candidate is None:
             continue
-        probe = "import sys, nacl.signing, jinja2; print('%d.%d' % sys.version_info[:2])"
+        probe = "import sys, jinja2; print('%d.%d' % sys.version_info[:2])"
         packages = sysconfig.get_path("purelib")
         ran = subprocess.run(
             [candidate, "-c", probe],
