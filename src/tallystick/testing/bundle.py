@@ -11,10 +11,10 @@ from tallystick.model.manifest_sources import canonical_sources
 from tallystick.testing import program
 from tallystick.values import canon
 
-_TEXT: Final = {"text": {}}
-_NAT: Final = {"nat": {}}
-_WORDS: Final = {"list": _TEXT}
-_SCRIPTED: Final = {"order": _TEXT, "todo": _WORDS}
+_TEXT: Final[Any] = {"text": {}}
+_NAT: Final[Any] = {"nat": {}}
+_WORDS: Final[Any] = {"list": _TEXT}
+_SCRIPTED: Final[Any] = {"order": _TEXT, "todo": _WORDS}
 _OUTSIDE: Final = "sim/outside@1"
 
 _SCHEMAS: Final[Mapping[str, Any]] = {
@@ -43,7 +43,7 @@ class Bundle(NamedTuple):
 
 
 def _short(name: str) -> str:
-    return name.split("/")[1].split("@")[0]
+    return name.split("/")[1].split("@", maxsplit=1)[0]
 
 
 def _workflow(name: str, spec: program.Spec) -> list[dict[str, Any]]:

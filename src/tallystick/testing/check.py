@@ -11,10 +11,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tallystick.journal.base import Append, Journal
+from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.world import World
-from tallystick.journal.staged import StagedBlobs
 from tallystick.model.abi import Runner
 from tallystick.model.frames import GENESIS, Sealed, open_frame, verify_chain
 from tallystick.model.records import IntentOpened, KeyRevoked, KeyTrusted, ReceiptSettled

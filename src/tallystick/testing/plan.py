@@ -87,7 +87,7 @@ def draw(seed: str) -> Plan:
     config = _config(stream(seed, "config"))
     operations = _operations(stream(seed, "operations"), config)
     faults = _faults(stream(seed, "faults"), config)
-    return Plan(seed, config, tuple([*operations, *faults]))
+    return Plan(seed, config, (*operations, *faults))
 
 
 def _log(chance: Random, low: int, high: int) -> int:
@@ -218,8 +218,8 @@ def _faults(chance: Random, config: Config) -> list[Decision]:
     made: list[Decision] = []
     for name in on:
         most = 1 if name in ("lying", "corrupt") else 5 if name != "outside" else 16
-        for _ in range(chance.randint(1, most)):
-            made.append({"fault": name, **_FAULTS[name](chance, config)})
+        count = chance.randint(1, most)
+        made += [{"fault": name, **_FAULTS[name](chance, config)} for _ in range(count)]
     return made
 
 

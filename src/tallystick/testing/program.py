@@ -249,6 +249,11 @@ def script(state: Any, event: Any, ctx: Any) -> Outcome:
     return Outcome(kept, turn.status, result, effects=turn.effects, events=turn.events)
 
 
+def plain(state: Any) -> Outcome:
+    """What a reducer means that answers with a bare state."""
+    return Outcome(state)
+
+
 def _heard(tag: str, value: Mapping[str, Any]) -> str:
     if tag == "Receipt":
         return f"{value['issuer_ref']}:{value['status']['$tag']}"

@@ -65,6 +65,7 @@ class Model:
         self.must(not self.left, "I17", f"{[type(r).__name__ for r in self.left]} unexplained")
 
     def must(self, good: bool, invariant: str, message: str) -> None:
+        """Differ unless it holds."""
         if not good:
             raise Differs(invariant, self.seq, message)
 
@@ -200,7 +201,7 @@ class Model:
             out = program.REDUCERS[spec.reducer](cell["state"], event, ctx)
         except ValueError:
             return self._faulted(ident, cell, place, "exception")
-        out = out if isinstance(out, program.Outcome) else program.Outcome(out)
+        out = out if hasattr(out, "effects") else program.plain(out)
         code = self._over(cell, spec, out)
         if code is not None:
             return self._faulted(ident, cell, place, code)
@@ -215,7 +216,7 @@ class Model:
             self._end(ident, cell, out.status)
         if out.state is None:
             self._answer(cell)  # a caller waits for the end of its child, however it ends
-        self._cancel_all(cell)
+            self._cancel_all(cell)
         self._drop(unread)
         return None
 
@@ -294,7 +295,7 @@ class Model:
             record = self.take("ReceiptSettled", "I3", intent=intent, status="denied")
             self._deliver(record, ident, self.seq, [asked["issuer_ref"]])
         for intent, asked in opened:
-            self._perform(ident, cell, intent, asked)
+            self._perform(cell, intent, asked)
 
     def _open(self, ident: Ident, cell: Cell, asked: Mapping[str, Any]) -> bytes:
         record = self.take("IntentOpened", "I3", effect=asked["effect"])
@@ -322,7 +323,7 @@ class Model:
         elif ident not in self.ended:
             self._push(ident, 0, *_envelope(known["settled"], asked["issuer_ref"]))
 
-    def _perform(self, ident: Ident, cell: Cell, intent: bytes, asked: Mapping[str, Any]) -> None:
+    def _perform(self, cell: Cell, intent: bytes, asked: Mapping[str, Any]) -> None:
         effect = asked["effect"]
         if effect == program.UNDO:
             wanted = asked["params"]["issuer_ref"]
@@ -399,9 +400,8 @@ class Model:
             self._settle(intent, "ok")
 
     def _cancel_all(self, cell: Cell) -> None:
-        if cell["status"] in ("completed", "failed") or cell["state"] is None:
-            for intent in list(cell["open"]):
-                self._settle(intent, "cancelled")
+        for intent in list(cell["open"]):
+            self._settle(intent, "cancelled")
 
     def _drop(self, unread: Sequence[Any]) -> None:
         for _ in unread[:16]:
@@ -456,9 +456,9 @@ class Model:
 
     def _requeue(self, ident: Ident) -> None:
         cell = self.cells.get(ident)
-        if cell is not None and cell["mail"] and cell["status"] == "running":
-            if ident not in self.ring:
-                self.ring.append(ident)
+        ready = cell is not None and cell["mail"] and cell["status"] == "running"
+        if ready and ident not in self.ring:
+            self.ring.append(ident)
 
     def blockers(self) -> list[str]:
         """What stands in the way of quiescence."""

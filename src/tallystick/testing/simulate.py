@@ -9,7 +9,9 @@ When the plan is through, faults stop and work drains; then everything is compar
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -35,6 +37,19 @@ from tallystick.values import canon
 WORLD: Final = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
 JOBS_MAX: Final = 5000
 DRAIN_ROUNDS: Final = 40
+
+
+# Rare paths: one that a whole night never takes would prove nothing about it.
+_SOMETIMES: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
+    ("activated at quiescence", lambda r: getattr(r, "mode", "") == "quiescent"),
+    ("activation refused", lambda r: getattr(r, "blockers", None) is not None),
+    ("attached to a key", lambda r: type(r).__name__ == "IntentAttached"),
+    ("cell failed by an unreadable receipt", lambda r: getattr(r, "outcome", "") == "cell_failed"),
+    ("late receipt", lambda r: getattr(r, "reason", "") == "late"),
+    ("progress delivered", lambda r: type(r).__name__ == "ProgressNoted"),
+    ("settled by timeout", lambda r: getattr(r, "status", "") == "timeout"),
+    ("suspended by a fault", lambda r: getattr(r, "action", "") == "suspended"),
+)
 
 
 class Detected(Exception):  # noqa: N818 - a good end: damage was found as promised
@@ -83,7 +98,7 @@ class Simulation:
         self.bundles = [bundle_of(self.config.limits), bundle_of({**self.config.limits, "fuel": 9})]
         bounds = self.config.bounds()
         limits_of = {bundle.manifest: bounds for bundle in self.bundles}
-        self.trail = Trail(WORLD, limits_of, _executors(self.bundles[0].blobs, self.bundles))
+        self.trail = Trail(WORLD, limits_of, _executors())
         self.journal.on_append = self._committed
         self.acts = Acts(self)
         self.driver: Driver | None = None
@@ -122,6 +137,12 @@ class Simulation:
         self.out.sim_ns = self.clock.steady_ns
         for table in (self.outside.struck, self.journal.struck):
             self.out.faults.update(table)
+        self.out.sometimes.update(self.points.seen)
+        for name, _ in _SOMETIMES:
+            self.out.sometimes.setdefault(name, 0)
+        for record in self.trail.records:
+            for name, seen in _SOMETIMES:
+                self.out.sometimes[name] += seen(record)
         self.out.trace = self.digest.hexdigest()
         return self.out
 
@@ -170,11 +191,14 @@ class Simulation:
         """Run a job as a process would: what ends it ends the node, and is started again."""
         try:
             job()
-            if self.kill_next:
-                raise Killed("after")
+            self._die_after()
         except (Killed, SyncFailed, DiskFull, NotOwner) as why:
             self._crash(type(why).__name__)
         self._after(kind)
+
+    def _die_after(self) -> None:
+        if self.kill_next:
+            raise Killed("after")
 
     def _after(self, kind: str) -> None:
         waiting = []
@@ -190,7 +214,8 @@ class Simulation:
         seq = -1
         if driver is not None:
             seq = driver.world.seq
-            self.trail.check_I20(driver.world, self.journal)
+            if self.damage is None:
+                self.trail.check_I20(driver.world, self.journal)
             self.digest.update(driver.world.head)
         self.digest.update(f"{self.clock.steady_ns} {kind} {seq} {self.trail.seq}\n".encode())
 
@@ -301,6 +326,8 @@ class Simulation:
 
     def _crash(self, why: str) -> None:
         self.out.crashes += 1
+        if self.driver is not None and self.driver.staged:
+            self.points.sometimes("crash with frames on their way")
         self.out.count(self.out.faults, why)
         self.driver = None
         self.kill_next = False
@@ -384,14 +411,15 @@ class Simulation:
         self.acts.check_forks()
 
 
-def _executors(blobs: Any, bundles: Any) -> dict[str, tuple[str, str, str]]:
-    del bundles
+@lru_cache(maxsize=1)
+def _executors() -> dict[str, tuple[str, str, str]]:
+    """Module, its hash and the entrypoint of each effect: what an intent's id binds."""
+    first = bundle_of({})
 
     def node(text: str) -> Any:
-        return canon.decode(blobs[canon.raw_of(text)])
+        return canon.decode(first.blobs[canon.raw_of(text)])
 
-    manifest = next(m for m in map(canon.decode, blobs.values()) if m.get("$kind") == "manifest")
-    catalogue = Catalogue.load(manifest, node)
+    catalogue = Catalogue.load(node(canon.text_of(first.manifest)), node)
     return {
         name: (effect.module, effect.module_hash_text, effect.entrypoint)
         for name, effect in catalogue.effects.items()
