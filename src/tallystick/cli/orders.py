@@ -22,8 +22,8 @@ CHARGE: Final = "shop/charge@1"
 TIMER: Final = "sys/timer.set@1"
 PAUSE_NS: Final = 2_000_000_000
 
-_TEXT: Final = {"text": {}}
-_NAT: Final = {"nat": {}}
+_TEXT: Final[dict[str, Any]] = {"text": {}}
+_NAT: Final[dict[str, Any]] = {"nat": {}}
 
 
 def _schema(name: str, **fields: Any) -> dict[str, Any]:

@@ -28,8 +28,9 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
         return
     parent, now_ns, _ = inherit(world)
     for index, target in enumerate(record.to):
-        ident = CellId(target.workflow, target.key)
-        cell = world.edit_cell(ident) or born(world, ident)
+        cell = world.edit_cell(target.workflow, target.key)
+        if cell is None:
+            cell = born(world, CellId(target.workflow, target.key))
         if target.caps is not None:
             cell.caps = target.caps
         if target.caller is not None:

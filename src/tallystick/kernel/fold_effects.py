@@ -24,7 +24,7 @@ def opened(world: World, record: records.IntentOpened) -> None:
     world.intents.put(record.intent, intent)
     if intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
-    cell = world.edit_cell(CellId(record.origin.workflow, record.origin.key))
+    cell = world.edit_cell(record.origin.workflow, record.origin.key)
     if cell is not None:
         cell.inflight[record.intent] = None
         if record.idempotency_key is not None:
@@ -81,7 +81,7 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
         forgotten, _ = world.recent.popitem(last=False)
         world.drops.pop(forgotten, None)
     origin = intent.record.origin
-    cell = world.edit_cell(CellId(origin.workflow, origin.key))
+    cell = world.edit_cell(origin.workflow, origin.key)
     if cell is not None:
         cell.inflight.pop(record.intent, None)
     known = world.keyed.edit(record.intent) if intent.record.idempotency_key is not None else None
@@ -96,7 +96,7 @@ def _deliver(world: World, came: list[Continuation], seq: int) -> None:
     parent, now_ns, hops = inherit(world)
     for index, each in enumerate(came):
         origin = each.waiter.origin
-        cell = world.edit_cell(CellId(origin.workflow, origin.key))
+        cell = world.edit_cell(origin.workflow, origin.key)
         assert cell is not None, "the outcome says delivered only while the cell lives"
         schema = continuation.schema_of(each.came)
         arm = world.workflow(origin.workflow).arms.get(schema)

@@ -160,8 +160,11 @@ def _check_limits(workflow: Workflow, ran: Ran, state: Admitted | None) -> None:
     limits = workflow.limits
     output = ran.output
     size = 0 if state is None else len(state.bytes)
-    _bound("state_bytes_max", limits.state_bytes_max, size)
-    _bound("output_bytes_max", limits.output_bytes_max, len(ran.envelope) - size)
+    if size > limits.state_bytes_max:
+        raise LimitExceeded("state_bytes_max", limits.state_bytes_max, size)
+    rest = len(ran.envelope) - size
+    if rest > limits.output_bytes_max:
+        raise LimitExceeded("output_bytes_max", limits.output_bytes_max, rest)
     if output.effects:
         _bound("effects_max", limits.effects_max, len(output.effects))
     if output.events:

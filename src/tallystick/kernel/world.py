@@ -215,13 +215,13 @@ class World:
 
     def cell(self, ident: CellId) -> Cell | None:
         """A cell for reading."""
-        store = self.cells.get(ident.workflow)
-        return None if store is None else store.get(ident.key)
+        store = self.cells.get(ident[0])
+        return None if store is None else store.get(ident[1])
 
-    def edit_cell(self, ident: CellId) -> Cell | None:
+    def edit_cell(self, workflow: str, key: bytes) -> Cell | None:
         """A cell for `fold` to change."""
-        store = self.cells.get(ident.workflow)
-        return None if store is None else store.edit(ident.key)
+        store = self.cells.get(workflow)
+        return None if store is None else store.edit(key)
 
     def state_of(self, cell: Cell) -> bytes | None:
         """A cell's state bytes, from memory or from the blob store."""

@@ -29,7 +29,7 @@ from tallystick.model.abi import (
     write_output,
 )
 from tallystick.model.catalogue import Catalogue, Workflow
-from tallystick.model.cells import RUNNING
+from tallystick.model.cells import COMPLETED, RUNNING
 from tallystick.values import canon
 from tallystick.values.schema import Admitted, Schema
 
@@ -120,18 +120,16 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput
     if not isinstance(answer, Outcome):
         answer = Outcome(answer)
     state = None if answer.state is None else _admit(workflow.state, answer.state, "state")
-    events = tuple([_event(catalogue, e) for e in answer.events])
-    effects = tuple([_effect(catalogue, e) for e in answer.effects])
-    if (
-        answer.status == RUNNING
-        and answer.reason is None
-        and answer.result is None
-        and answer.ann is None
-        and not answer.logs
-        and not answer.metrics
-    ):
-        # The common case needs no envelope walk: every part is admitted or checked already.
-        return TickOutput(state=state, events=events, effects=effects)
+    events = tuple([_event(catalogue, e) for e in answer.events]) if answer.events else ()
+    effects = tuple([_effect(catalogue, e) for e in answer.effects]) if answer.effects else ()
+    result = answer.result
+    # The common answers need no envelope walk: every part is admitted or checked already.
+    if answer.ann is None and answer.reason is None and not (answer.logs or answer.metrics):
+        if answer.status == RUNNING and result is None:
+            return TickOutput(state, RUNNING, None, None, events, effects)
+        if answer.status == COMPLETED:
+            data = None if result is None else canon.encode(result)
+            return TickOutput(state, COMPLETED, data, None, events, effects)
     output = read_output(_envelope(workflow, answer, state))
     return output._replace(events=events, effects=effects)
 

@@ -49,6 +49,8 @@ _HEADS: Final = [
     for n in range(256)
 ]
 _TEXT_HEADS: Final = _HEADS[3 * 256 : 4 * 256]
+_BYTES_HEADS: Final = _HEADS[2 * 256 : 3 * 256]
+_HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
 _HEAD64: Final = struct.Struct(">BQ")
 _F16: Final = struct.Struct(">e")
@@ -100,7 +102,8 @@ def put_text(value: str) -> bytes:
 
 def put_bytes(value: bytes) -> bytes:
     """An encoded byte string item."""
-    return head(2, len(value)) + value
+    n = len(value)
+    return (_BYTES_HEADS[n] if n < 0x100 else head(2, n)) + value
 
 
 def put_int(value: int) -> bytes:
@@ -108,9 +111,13 @@ def put_int(value: int) -> bytes:
     if value >= 0:
         if value < 0x100:
             return _HEADS[value]
+        if value < 0x10000:
+            return _HEAD16.pack(0x19, value)
+        if value < 0x100000000:
+            return _HEAD32.pack(0x1A, value)
         if value > INT_MAX:
             raise _refused("value.out_of_range", "integer over 2^64-1")
-        return head(0, value)
+        return _HEAD64.pack(0x1B, value)
     if value < INT_MIN:
         raise _refused("value.out_of_range", "integer under -2^63")
     return head(1, -1 - value)
