@@ -1,5 +1,6 @@
 """Authority at the kernel: five stages in order, a denial for its own cell, grants that shrink."""
 
+# tidy: the stages of admission are one trail, shown by one asker.
 from __future__ import annotations
 
 from typing import Any
@@ -64,6 +65,7 @@ EFFECT_GRANT = {"name": "effect", "cap": "sys/effect@1", "params": {}}
 class Asker:
     """The lab with an enforcer that counts how often it was asked."""
 
+    # tidy: the world of the asker is one literal.
     def __init__(self, *extra: Any, wish: Any = None, flow: Any = None, **authority: Any) -> None:
         self.asked = 0
         wishes = [ask()] if wish is None else wish
@@ -351,6 +353,7 @@ def test_expiry_by_logical_time() -> None:
     check(rig)
 
 
+# tidy: the family is three generations of one definition.
 def family(do: str = "wish", **caps: Any) -> Rig:
     """A parent that spawns a child with given caps; the child spawns its own with `main` again."""
 

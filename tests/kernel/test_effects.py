@@ -1,5 +1,6 @@
 """Intents: identity by position or by key, owner timeouts, cancellation, limits on keys."""
 
+# tidy: an intent's identity, time and end are one story.
 from __future__ import annotations
 
 from typing import Any
@@ -324,6 +325,7 @@ CANCELS = [("intent", False), ("issuer_ref", False), ("issuer_ref", True), ("nob
 
 @pytest.mark.clause("X-10")
 @pytest.mark.parametrize(("by", "same_tick"), CANCELS)
+# tidy: one scene, told from begin to end.
 def test_cancel_effect(by: str, same_tick: bool) -> None:
     """`sys/effect.cancel@1` settles an open intent of the same cell as cancelled, and no other."""
     named: list[str] = []

@@ -1,5 +1,6 @@
 """How cells end, rest, wait and begin again, with intents open or not."""
 
+# tidy: the ways to end and to begin again are compared with each other.
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """Routing: which cells an event reaches, in which order, wrapped how, under which key."""
 
+# tidy: the columns of the routing table stand side by side.
 from __future__ import annotations
 
 from typing import Any
@@ -112,6 +113,7 @@ def test_variant_wrap_and_value_path() -> None:
 @pytest.mark.clause("K-09", "K-13")
 @pytest.mark.invariant("I4")
 @pytest.mark.parametrize("by", ["outside", "workflow", "spawn"])
+# tidy: one scene, told from begin to end.
 def test_no_forged_arm(by: str) -> None:
     """K-09: a receipt or a cancel wrapped in the workflow's own variant is forged all the same.
 

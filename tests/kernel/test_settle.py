@@ -1,5 +1,6 @@
 """Settlement: a receipt reaches the cell that asked, or leaves evidence and nothing else."""
 
+# tidy: the questions a receipt is asked stand in their order.
 from __future__ import annotations
 
 import random
@@ -56,6 +57,7 @@ def asked(rig: Rig, ident: str = "a") -> Any:
 
 @pytest.mark.clause("K-13", "K-14", "K-37")
 @pytest.mark.invariant("I3", "I4")
+# tidy: one scene, told from begin to end.
 def test_receipts_reach_their_own_cell() -> None:
     """KN-05: 5,000 cells with equal params; receipts shuffled, doubled, late, with foreign words.
 
@@ -114,6 +116,7 @@ def test_receipt_without_subscription() -> None:
 @pytest.mark.clause("K-16", "K-17", "K-18")
 @pytest.mark.invariant("I23")
 @pytest.mark.parametrize("with_arm", [True, False])
+# tidy: one scene, told from begin to end.
 def test_malformed_receipt(with_arm: bool) -> None:
     """KN-07: an unreadable receipt settles its intent and hurts its own cell at most.
 

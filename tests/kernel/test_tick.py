@@ -1,5 +1,6 @@
 """The tick: what it is told, in which order cells run, and where a chain of events ends."""
 
+# tidy: what a tick is told and what its frame holds belong together.
 from __future__ import annotations
 
 from typing import Any
@@ -106,6 +107,7 @@ def test_no_context_unless_declared() -> None:
 
 @pytest.mark.clause("K-28", "K-01")
 @pytest.mark.invariant("I14", "I15")
+# tidy: one scene, told from begin to end.
 def test_cascade() -> None:
     """KN-23: two levels of children: time, entropy and intents are equal when run again.
 
@@ -161,6 +163,7 @@ def test_logical_time_never_goes_back() -> None:
 
 
 @pytest.mark.clause("K-01", "K-08")
+# tidy: one scene, told from begin to end.
 def test_frame_order() -> None:
     """03 section 5: tick, emitted events, intents in order, then what follows from them."""
 
