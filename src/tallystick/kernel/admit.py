@@ -36,6 +36,7 @@ from tallystick.model.records import (
     JudgedRule,
     Origin,
 )
+from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -69,14 +70,9 @@ class Case(NamedTuple):
         """The recorded origin of this effect."""
         asking = self.asking
         workflow = asking.workflow
-        return Origin(
-            "workflow",
-            workflow.name,
-            workflow.hash,
-            asking.cell.id.key,
-            asking.tick_seq,
-            self.index,
-        )
+        key = asking.cell.id.key
+        place = (asking.tick_seq, self.index)
+        return make(Origin, ("workflow", workflow.name, workflow.hash, key, *place))
 
 
 class Opened(NamedTuple):
@@ -195,34 +191,34 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
     if isinstance(granted, Denial):
         return _deny(case, granted, Judged("ok", "ok"), params, intent)
     held = granted.grant
-    grant = JudgedGrant(granted.slot, held.name, held.hash)
+    grant = make(JudgedGrant, (granted.slot, held.name, held.hash))
     facts = _facts_digest(case.asking, intent, held.hash)
     verdict = _policy(case, effect, params, held)
     if isinstance(verdict, Denial):
         judged = Judged("ok", "ok", grant, None, None, facts)
         return _deny(case, verdict, judged, params, intent)
-    rule = JudgedRule(verdict.policy, verdict.rule, verdict.decision, verdict.id)
+    rule = make(JudgedRule, (verdict.policy, verdict.rule, verdict.decision, verdict.id))
     # Flows and budgets are judged here once a manifest can hold them; without any there is room.
-    judged = Judged("ok", "ok", grant, rule, "ok", facts)
+    judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
     draft, wanted = case.draft, case.wanted
     inline, by_hash = draft.store(params.bytes)
-    draft.add(
-        IntentOpened(
-            intent,
-            effect.name,
-            effect.hash,
-            effect.executor,
-            case.origin(),
-            judged,
-            inline,
-            by_hash,
-            wanted.issuer_ref,
-            wanted.idempotency_key,
-            _timeout(case, effect),
-            _hold(verdict, draft.seq + 1),
-        )
+    fields = (
+        intent,
+        effect.name,
+        effect.hash,
+        effect.executor,
+        case.origin(),
+        judged,
+        inline,
+        by_hash,
+        wanted.issuer_ref,
+        wanted.idempotency_key,
+        _timeout(case, effect),
+        _hold(verdict, draft.seq + 1),
+        None,
     )
-    return Opened(intent, effect, params, held, wanted.issuer_ref)
+    draft.add(make(IntentOpened, fields))
+    return make(Opened, (intent, effect, params, held, wanted.issuer_ref))
 
 
 def _origin_facts(workflow: str) -> Mapping[str, Any]:
@@ -233,20 +229,19 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
     draft, asking = case.draft, case.asking
     world, workflow = draft.world, asking.workflow
     slots, grants = slots_of(world, asking.cell, workflow)
-    verdict = judge_capability(
-        CapabilityRequest(
-            effect,
-            slots,
-            workflow.cap_slots,
-            case.wanted.cap_slot,
-            params.value,
-            _origin_facts(workflow.name),
-            asking.logical_ns,
-            world.revoked,
-            grants,
-            lambda grant, question: _enforce(draft, grant, question),
-        )
+    fields = (
+        effect,
+        slots,
+        workflow.cap_slots,
+        case.wanted.cap_slot,
+        params.value,
+        _origin_facts(workflow.name),
+        asking.logical_ns,
+        world.revoked,
+        grants,
+        lambda grant, question: _enforce(draft, grant, question),
     )
+    verdict = judge_capability(make(CapabilityRequest, fields))
     if effect.name in (SPAWN, CALL) and not isinstance(verdict, Denial):
         caps = params.value["caps"]
         if caps is not None:
@@ -269,20 +264,19 @@ def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> Enforce
 def _policy(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyVerdict | Denial:
     asking = case.asking
     workflow = asking.workflow
-    return case.draft.world.active.rules.judge(
-        PolicyFacts(
-            effect.name,
-            grant.cap,
-            grant.cap_type,
-            grant.name,
-            _origin_facts(workflow.name),
-            workflow.name,
-            workflow.tags,
-            params.value,
-            asking.cell.id.key,
-            asking.logical_ns,
-        )
+    fields = (
+        effect.name,
+        grant.cap,
+        grant.cap_type,
+        grant.name,
+        _origin_facts(workflow.name),
+        workflow.name,
+        workflow.tags,
+        params.value,
+        asking.cell.id.key,
+        asking.logical_ns,
     )
+    return case.draft.world.active.rules.judge(make(PolicyFacts, fields))
 
 
 def _facts_digest(asking: Asking, intent: bytes, grant_hash: bytes) -> bytes:

@@ -12,6 +12,7 @@ from tallystick.kernel.parts import Continuation, params_digest
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.records import IntentDenied, IntentOpened, ProgressNoted, ReceiptSettled
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 
@@ -61,7 +62,7 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
     # A denial may name an effect that nobody defined: then there is no executor to name.
     effect = catalogue.effects.get(opened.effect)
     effect_hash = opened.effect_hash
-    return envelopes.Asked(
+    fields = (
         origin.workflow,
         canon.text_of(origin.workflow_hash),
         origin.key or None,
@@ -75,3 +76,4 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
         waiter.issuer_ref,
         origin.tick_seq,
     )
+    return make(envelopes.Asked, fields)

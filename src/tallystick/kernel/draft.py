@@ -21,6 +21,7 @@ from tallystick.model.records import (
     Record,
     Stamp,
 )
+from tallystick.model.tuples import make
 
 DELETED: Final = "deleted"  # beside the statuses a cell can end with
 
@@ -95,7 +96,7 @@ class Draft:
     def stamp(self, sample: Sample) -> Stamp:
         """The stamp of an external input; logical time never goes back (D4)."""
         logical_ns = max(self.world.logical_ns + 1, sample.now_ns)
-        return Stamp(sample.now_ns, logical_ns, sample.entropy)
+        return make(Stamp, (sample.now_ns, logical_ns, sample.entropy))
 
     def store(
         self, data: bytes, inline_max: int = INLINE_VALUE_MAX
@@ -133,11 +134,6 @@ class Draft:
         opened: tuple[bytes, ...] = tuple(self.opened)
         if opened and settled:
             opened = tuple([intent for intent in opened if intent not in settled])
-        return Frame(
-            tuple(self.records),
-            opened,
-            tuple(settled),
-            self.blobs,
-            answer or Answer("ok", self.seq),
-            snapshot,
-        )
+        answer = answer or Answer("ok", self.seq)
+        fields = (tuple(self.records), opened, tuple(settled), self.blobs, answer, snapshot)
+        return make(Frame, fields)

@@ -10,6 +10,7 @@ from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Fence, Mail
 from tallystick.kernel.world import Cause, World
 from tallystick.model import envelopes, records
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, TERMINAL, CellId
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 PRUNE_MAX: Final = 64
@@ -35,21 +36,33 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
             cell.caps = target.caps
         if target.caller is not None:
             cell.callers[target.caller] = None
-        own = target.upcast is not None
-        mail = Mail(
-            seq=world.seq,
-            index=index,
-            schema=record.schema,
-            arm=target.arm,
-            parent=parent,
-            now_ns=now_ns,
-            hops=record.hops,
-            value=target.value if own else record.value,
-            value_hash=None if own else record.value_hash,
-            init=target.init,
-            event_hash=record.event_hash if own or record.key is not None else None,
-        )
-        push(world, cell, mail)
+        push(world, cell, _mail(world, record, target, (index, parent, now_ns)))
+
+
+def _mail(
+    world: World,
+    record: records.EventAdmitted,
+    target: records.Target,
+    place: tuple[int, bytes, int],
+) -> Mail:
+    """One delivery of an event; an upcast value stands in for the one that came."""
+    index, parent, now_ns = place
+    own = target.upcast is not None
+    fields = (
+        world.seq,
+        index,
+        record.schema,
+        target.arm,
+        parent,
+        now_ns,
+        record.hops,
+        target.value if own else record.value,
+        None if own else record.value_hash,
+        target.init,
+        None,
+        record.event_hash if own or record.key is not None else None,
+    )
+    return make(Mail, fields)
 
 
 def _fence(world: World, idem: records.IdemKey) -> None:
@@ -81,7 +94,7 @@ def _taken(world: World, cell: Cell) -> Mail:
     cell.queued = False
     world.logical_ns += 1
     mail = cell.mailbox[0]
-    world.cause = Cause(cell.id, mail)
+    world.cause = make(Cause, (cell.id, mail))
     return mail
 
 

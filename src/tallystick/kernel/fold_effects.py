@@ -10,6 +10,7 @@ from tallystick.kernel.parts import TIMER, Continuation, Intent, Keyed, Mail, Wa
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
 from tallystick.model.cells import TERMINAL, CellId
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 # ---- intents and receipts -------------------------------------------------------------------
@@ -100,17 +101,8 @@ def _deliver(world: World, came: list[Continuation], seq: int) -> None:
         assert cell is not None, "the outcome says delivered only while the cell lives"
         schema = continuation.schema_of(each.came)
         arm = world.workflow(origin.workflow).arms.get(schema)
-        mail = Mail(
-            seq=seq,
-            index=index,
-            schema=schema,
-            arm=arm,
-            parent=parent,
-            now_ns=now_ns,
-            hops=hops,
-            continuation=each,
-        )
-        push(world, cell, mail)
+        place = (seq, index, schema, arm, parent, now_ns, hops)
+        push(world, cell, make(Mail, (*place, None, None, None, each, None)))
 
 
 def progress(world: World, record: records.ProgressNoted) -> None:

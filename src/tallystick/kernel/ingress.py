@@ -41,19 +41,20 @@ def submit_event(world: World, given: Submit) -> Frame:
     stamp = draft.stamp(given.sample)
     idem = None if given.idem_key is None else IdemKey(given.idem_key, digest)
     value, value_hash = draft.store(admitted.bytes)
+    tags = list(given.tags) if given.tags else None
     seq = draft.add(
         EventAdmitted(
-            schema=given.schema,
-            value=value,
-            value_hash=value_hash,
-            event_hash=digest,
-            key=given.key,
-            origin=source,
-            tags=list(given.tags) or None,
-            idem_key=idem,
-            hops=0,
-            stamp=stamp,
-            to=routed.targets,
+            given.schema,
+            digest,
+            source,
+            0,
+            routed.targets,
+            value,
+            value_hash,
+            given.key,
+            tags,
+            idem,
+            stamp,
         )
     )
     note_lost(draft, event, digest, routed)

@@ -20,6 +20,7 @@ from tallystick.model.records import (
     EventAdmitted,
     IntentDenied,
     IntentOpened,
+    ProgressNoted,
     ReceiptSettled,
     Record,
     Ticked,
@@ -87,15 +88,18 @@ class Marks:
         elif isinstance(record, EventAdmitted):
             self._any(record.value_hash)
             self._typed(record.schema, record.value or self._read(record.value_hash))
+            for target in record.to:
+                self._texts_of(target.value)
+                self._texts_of(target.init)
         elif isinstance(record, IntentOpened | IntentDenied):
             self._intent(record)
         elif isinstance(record, ReceiptSettled):
-            self._any(record.payload_hash)
+            self._large(record.payload, record.payload_hash)
+        elif isinstance(record, ProgressNoted):
             self._texts_of(record.payload)
 
     def _intent(self, record: IntentOpened | IntentDenied) -> None:
-        self._any(record.params_hash)
-        self._texts_of(record.params)
+        self._large(record.params, record.params_hash)
 
     # ---- tries ------------------------------------------------------------------------------
 
@@ -125,8 +129,8 @@ class Marks:
         if raw["mailbox"] is not None:
             self._any(raw["mailbox"])
             for entry in canon.decode(read_blob(self._blobs, raw["mailbox"])):
-                self._any(entry["value_hash"])
-                self._texts_of(entry["value"])
+                self._large(entry["value"], entry["value_hash"])
+                self._texts_of(entry["init"])
 
     def _intent_leaf(self, value: bytes) -> None:
         raw = canon.decode(value)
@@ -135,10 +139,8 @@ class Marks:
         for name in ("record", "opened", "settled"):
             if raw.get(name) is not None:
                 inner = canon.decode(raw[name])
-                self._any(inner.get("params_hash"))
-                self._any(inner.get("payload_hash"))
-                self._texts_of(inner.get("params"))
-                self._texts_of(inner.get("payload"))
+                self._large(inner.get("params"), inner.get("params_hash"))
+                self._large(inner.get("payload"), inner.get("payload_hash"))
 
     # ---- values -----------------------------------------------------------------------------
 
@@ -154,6 +156,11 @@ class Marks:
         if known is not None and data is not None:
             for text in known.hashes(canon.decode(data)):
                 self._any(canon.raw_of(text))
+
+    def _large(self, inline: bytes | None, digest: bytes | None) -> None:
+        """A value that stands inline or by digest: both name what they hold."""
+        self._any(digest)
+        self._texts_of(inline if inline is not None else self._read(digest))
 
     def _texts_of(self, data: bytes | None) -> None:
         if data is None:

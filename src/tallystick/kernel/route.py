@@ -14,6 +14,7 @@ from tallystick.kernel.draft import Draft
 from tallystick.model.abi import Halted
 from tallystick.model.cells import CellId
 from tallystick.model.records import Source, Target
+from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -74,7 +75,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
             if bounded and not found.create:
                 _check_room(draft, way, found)
             targets.append(found)
-    return Routed(tuple(targets), tuple(lost))
+    return make(Routed, (tuple(targets), tuple(lost)))
 
 
 def _passes(way: Route, event: Event) -> bool:
@@ -111,15 +112,9 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
         return Lost(ident, "no_instance")
     if not create and not draft.takes_mail(ident, workflow.lifecycle):
         return Lost(ident, "terminal")
-    return Target(
-        workflow.name,
-        key,
-        create,
-        way.arm,
-        upcast,
-        value.bytes if upcast is not None and value is not None else None,
-        _init(draft, way, value) if create else None,
-    )
+    newer = value.bytes if upcast is not None and value is not None else None
+    init = _init(draft, way, value) if create else None
+    return make(Target, (workflow.name, key, create, way.arm, upcast, newer, init, None, None))
 
 
 def _check_room(draft: Draft, way: Route, target: Target) -> None:

@@ -29,6 +29,7 @@ from tallystick.model.records import (
     ReceiptSettled,
     Stamp,
 )
+from tallystick.model.tuples import make
 from tallystick.values import canon, seal
 
 DROPS_MAX: Final = 16
@@ -177,7 +178,7 @@ def _record(
     inline, by_hash = draft.store(payload)
     delivered = said in ("delivered", "rejected_delivered")
     address = Address(origin.workflow, origin.key)
-    return ReceiptSettled(
+    fields = (
         receipt.intent,
         status,
         "executor",
@@ -193,7 +194,9 @@ def _record(
         dict(receipt.seal),
         receipt.seal["key"],
         stamp,
+        None,
     )
+    return make(ReceiptSettled, fields)
 
 
 class Refused(NamedTuple):

@@ -30,6 +30,7 @@ from tallystick.model.records import (
     Ticked,
     WorkflowFaulted,
 )
+from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -52,7 +53,8 @@ def advance(world: World) -> Frame | None:
     ident = world.ring[0]
     cell = world.cell(ident)
     assert cell is not None, "a cell in the ring exists"
-    turn = Turn(world, world.workflow(ident.workflow), cell, cell.mailbox[0])
+    workflow = world.active.catalogue.workflows[ident.workflow]
+    turn = make(Turn, (world, workflow, cell, cell.mailbox[0]))
     ran = _run(turn)
     if isinstance(ran, Halted):
         return _fault_frame(turn, ran)
@@ -76,13 +78,9 @@ def _run(turn: Turn) -> Ran | Halted:
             message = f"state version {old} is not read by version {workflow.state_version}"
             return Halted("migration_failed", message, 0, "kernel")
     state = world.state_of(cell)
-    given = TickInput(
-        state,
-        workflow.event_name,
-        Delivered(world, mail),
-        cell.id.key or None,
-        _context(turn) if workflow.context else None,
-    )
+    ctx = _context(turn) if workflow.context else None
+    event = Delivered(world, mail)
+    given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
         first = mail.init if mail.init is not None else world.runner.init(workflow, given)
@@ -219,7 +217,7 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
                 draft.blobs[after] = state.bytes
     for text, data in (output.blobs or {}).items():
         draft.blobs[canon.raw_of(text)] = data
-    return Ticked(
+    fields = (
         workflow.name,
         cell.id.key,
         workflow.hash,
@@ -245,6 +243,7 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
         dict(output.metrics) if output.metrics else None,
         [canon.raw_of(text) for text in output.blobs] if output.blobs else None,
     )
+    return make(Ticked, fields)
 
 
 def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | None]:
@@ -252,7 +251,9 @@ def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | No
     if not output.effects:
         return []
     asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
-    return [judge(Case(draft, asking, i, wanted)) for i, wanted in enumerate(output.effects)]
+    return [
+        judge(make(Case, (draft, asking, i, wanted))) for i, wanted in enumerate(output.effects)
+    ]
 
 
 def _check_inflight(draft: Draft, turn: Turn) -> None:

@@ -250,7 +250,7 @@ def _write_effect(effect: EffectRequest) -> bytes:
 
 
 def _raw(value: bytes | Admitted | None) -> bytes | None:
-    return value.bytes if type(value) is Admitted else value
+    return value.bytes if isinstance(value, Admitted) else value
 
 
 def _fields(raw: Any, known: frozenset[str], what: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.model import hot
 from tallystick.model.records import Record, load_record
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 GENESIS: Final = bytes(32)
@@ -75,7 +76,8 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
             *[hot.put(record) for record in records],
         ]
     )
-    return Sealed(world, seq, seq + len(records) - 1, prev, sha256(body).digest(), body)
+    last = seq + len(records) - 1
+    return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))
 
 
 def open_frame(body: bytes) -> tuple[str, int, bytes, list[Record]]:

@@ -30,6 +30,7 @@ from tallystick.model.abi import (
 )
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, RUNNING
+from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted, Schema
 
@@ -126,10 +127,12 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput
     # The common answers need no envelope walk: every part is admitted or checked already.
     if answer.ann is None and answer.reason is None and not (answer.logs or answer.metrics):
         if answer.status == RUNNING and result is None:
-            return TickOutput(state, RUNNING, None, None, events, effects)
+            plain = (state, RUNNING, None, None, events, effects, None, (), None, None)
+            return make(TickOutput, plain)
         if answer.status == COMPLETED:
             data = None if result is None else canon.encode(result)
-            return TickOutput(state, COMPLETED, data, None, events, effects)
+            ended = (state, COMPLETED, data, None, events, effects, None, (), None, None)
+            return make(TickOutput, ended)
     output = read_output(_envelope(workflow, answer, state))
     return output._replace(events=events, effects=effects)
 
