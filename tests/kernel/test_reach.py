@@ -1,0 +1,173 @@
+"""Garbage collection: what can still be opened loses nothing; what nothing names goes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tallystick.kernel.inputs import Settle
+from tallystick.kernel.roots import root
+from tallystick.kernel.world import Settings
+from tallystick.modules.python import Outcome
+from tallystick.node.worlds import marks_of, world_at
+from tallystick.values import canon
+from tests import worlds
+from tests.kernel import mixed
+from tests.rig import Rig
+
+FILE = "t/File@1"
+KEEP = "t/keep@1"
+HASH: dict[str, Any] = {"hash": {}}
+
+
+def collect(rig: Rig) -> tuple[int, int]:
+    """Mark from the live world and sweep; how many blobs went, and their bytes."""
+    return rig.journal.sweep(rig.world.id, marks_of(rig.journal, rig.world))
+
+
+def held(rig: Rig) -> dict[bytes, bytes]:
+    return rig.journal._books[rig.world.id].blobs
+
+
+def check_whole(rig: Rig) -> None:
+    """Everything that can be opened still can, to the same root."""
+    assert root(rig.folded()) == rig.root()
+    assert rig.reopened().root() == rig.root()
+    assert rig.verify().first is None
+
+
+@pytest.mark.slow
+@pytest.mark.clause("K-38", "K-44")
+@pytest.mark.invariant("I21")
+@pytest.mark.parametrize("settings", [Settings(), Settings(cell_cache=1, resident_bytes_max=100)])
+def test_collecting_during_load(settings: Settings) -> None:
+    """KN-13: sweeps between random work, snapshots, spills and restarts lose nothing."""
+    random = Random(13)
+    rig = mixed.mixed_rig(settings)
+    gone = 0
+    for turn in range(30):
+        for _ in range(6):
+            do = random.choice(["note", "large", "ask", "keyed", "timer", "spawn", "call", "gone"])
+            rig.send(worlds.GO, worlds.go(f"c{random.randrange(8)}", do, random.randrange(4)))
+        for job in rig.jobs.all[::3]:
+            rig.driver.offer(Settle(rig.clock.sample(), rig.receipt(job, {"a": "yes"})))
+        rig.run()
+        if turn % 3 == 0:
+            rig.driver.snapshot()
+        gone += collect(rig)[1]
+        if turn % 5 == 4:
+            check_whole(rig)
+            rig = rig.reopened()
+    rig.driver.snapshot()
+    gone += collect(rig)[1]
+    check_whole(rig)
+    assert gone > 0, "older snapshots' nodes are unreachable"
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+def test_every_sequence_can_still_be_looked_at() -> None:
+    """I21: the journal tail reaches back to genesis, so every past world opens after a sweep."""
+    rig = mixed.mixed_rig()
+    mixed.play(rig)
+    rig.driver.snapshot()
+    roots = [root(world_at(rig.journal, rig.world.id, rig.runner, seq=s)) for s in range(1, 60)]
+    collect(rig)
+    again = [root(world_at(rig.journal, rig.world.id, rig.runner, seq=s)) for s in range(50, 60)]
+    assert again == roots[49:]
+
+
+@pytest.mark.clause("K-44")
+def test_unreachable_bytes_go() -> None:
+    """KN-13: a blob that nothing names, and the nodes of a forgotten snapshot, are removed."""
+    rig = mixed.mixed_rig()
+    stray = b"nobody asked for this"
+    rig.driver.blobs.put(canon.digest_of(stray), stray)
+    rig.send(worlds.GO, worlds.go("a"))
+    assert canon.digest_of(stray) in held(rig)
+    count, size = collect(rig)
+    assert (count, size) == (1, len(stray))
+    assert collect(rig) == (0, 0), "a second sweep finds nothing"
+    check_whole(rig)
+
+
+def filing_rig() -> Rig:
+    """A workflow that keeps the hash it was sent; an effect that is asked and answered by hash."""
+    file = worlds.record(id=worlds.TEXT, content=HASH, ask={"bool": {}})
+    documents = [
+        worlds.schema("t/Id@1", worlds.TEXT),
+        worlds.schema(FILE, file),
+        worlds.schema("t/Filing@1", worlds.arms(File=FILE, Receipt=worlds.RECEIPT)),
+        worlds.schema("t/Kept@1", worlds.record(content=HASH)),
+        worlds.schema("t/Look@1", worlds.record(content=HASH, pad=worlds.TEXT)),
+        worlds.schema("t/Seen@1", worlds.record(copy=HASH, pad=worlds.TEXT)),
+        worlds.module(),
+        worlds.outside(),
+        worlds.effect("t/look@1", "t/Look@1", "t/Seen@1"),
+        worlds.workflow(
+            KEEP,
+            "t/Kept@1",
+            "t/Filing@1",
+            key_schema="t/Id@1",
+            effects_emitted=["t/look@1"],
+            cap_slots={"any": "effect"},
+        ),
+        worlds.ALLOW,
+        worlds.manifest(
+            [{"event": FILE, "workflow": KEEP, "key_field": "id"}],
+            **worlds.allow_all("sys/effect@1", bindings={KEEP: {"any": "effect"}}),
+        ),
+    ]
+    return Rig(documents, {("t/code@1", "keep"): keep})
+
+
+def keep(state: Any, event: Any, ctx: Any) -> Any:
+    value = event["$value"]
+    if event["$tag"] != "File":
+        return Outcome(state)
+    kept = {"content": value["content"]}
+    if not value["ask"]:
+        return Outcome(kept)
+    params = {"content": value["content"], "pad": "x" * 70_000}
+    return Outcome(kept, effects=[{"effect": "t/look@1", "params": params, "cap_slot": "any"}])
+
+
+def put(rig: Rig, data: bytes) -> str:
+    rig.driver.blobs.put(canon.digest_of(data), data)
+    return canon.hash_of(data)
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+def test_typed_hashes_are_followed() -> None:
+    """I21: a blob named by a typed `hash` of state or event stays, with what its edges name."""
+    rig = filing_rig()
+    inner = put(rig, b"inner")
+    edge = put(rig, canon.encode({"$type": "blob_edge@1", "refs": [inner]}))
+    rig.send(FILE, {"id": "a", "content": edge, "ask": False})
+    rig.driver.snapshot()
+    stray = put(rig, b"stray")
+    rig.send(FILE, {"id": "b", "content": edge, "ask": False})
+    assert collect(rig)[0] >= 1
+    assert canon.raw_of(inner) in held(rig)
+    assert canon.raw_of(edge) in held(rig)
+    assert canon.raw_of(stray) not in held(rig)
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+def test_large_params_and_payloads_are_followed() -> None:
+    """I21: hashes inside parameters and payloads too large to stand inline are followed too."""
+    rig = filing_rig()
+    content, copy = put(rig, b"content"), put(rig, b"copy")
+    rig.send(FILE, {"id": "a", "content": content, "ask": True})
+    (job,) = rig.jobs.all
+    collect(rig)
+    assert canon.raw_of(content) in held(rig)
+    copy = put(rig, b"copy")
+    rig.settle(job, {"copy": copy, "pad": "y" * 70_000})
+    collect(rig)
+    assert canon.raw_of(copy) in held(rig)
+    check_whole(rig)
