@@ -230,9 +230,8 @@ class Trail:
         """root(any snapshot + tail) is the same root."""
         wanted = root(world)
         rows = journal.snapshots(self.world)[-keep:]
-        # Many snapshots share most of their tail: the ends and some between are opened.
-        step = max(len(rows) // 5, 1)
-        for row in [*rows[:-1:step], *rows[-1:]]:
+        # Many snapshots share most of their tail: the ends and one between are opened.
+        for row in rows if len(rows) <= 3 else (rows[0], rows[len(rows) // 2], rows[-1]):
             frames = journal.read(self.world, after=row.seq)
             blobs = StagedBlobs(journal, self.world)
             opened = open_world(self.world, frames, blobs, runner, pinned=row.document)
