@@ -162,3 +162,23 @@ def test_plan(plan: dict[str, int], expect: bytes | None, code: str | None) -> N
         assert [r.code for r in rig.records(ApplyRefused)] == [code]
         assert rig.state_root() == state
     check(rig)
+
+
+@pytest.mark.clause("K-20")
+@pytest.mark.invariant("I8")
+def test_plan_without_the_workflow() -> None:
+    """A bundle that lacks the workflow of an open cell is refused, whatever the plan says."""
+    rig = lab()
+    rig.send(GO, go("a"), run=False)
+    documents = [d for d in lab_documents(subscriptions=[]) if d.get("name") != LAB]
+    documents[-1]["module_bindings"] = {}
+    manifest, blobs = bundle_of(documents)
+    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    state = rig.state_root()
+    sample = rig.clock.sample()
+    given = Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan)
+    assert rig.do(given).kind == "refused"
+    assert rig.state_root() == state
+    rig.run()
+    assert rig.state(LAB, "a")["log"] == ["note"]
+    check(rig)

@@ -155,7 +155,7 @@ def activate(world: World, given: Activate) -> Frame:
     catalogue = _load(given.manifest, given.blobs, world)
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
-    refusal = _refusal(world, given)
+    refusal = _refusal(world, given, catalogue)
     if refusal is not None:
         code, blockers, count = refusal
         draft.add(ApplyRefused(given.bundle, code, blockers, count, given.principal, stamp))
@@ -175,7 +175,9 @@ def activate(world: World, given: Activate) -> Frame:
     return draft.frame(Answer("activated", world.seq + 1))
 
 
-def _refusal(world: World, given: Activate) -> tuple[str, list[Any], int] | None:
+def _refusal(
+    world: World, given: Activate, catalogue: Catalogue
+) -> tuple[str, list[Any], int] | None:
     if given.expect_manifest != world.manifest:
         return "gov.stale_base", [], 0
     first, count = quiescence.named(world)
@@ -183,7 +185,13 @@ def _refusal(world: World, given: Activate) -> tuple[str, list[Any], int] | None
         if not count:
             return None
         return "gov.not_quiescent", [[b.kind, b.detail] for b in first], count
-    missing = [b for b in first if b.kind == "cell_open" and not _planned(given, b)]
+    cells = [b for b in first if b.kind == "cell_open"]
+    # An open cell whose workflow the bundle does not hold could never run again.
+    missing = [
+        b
+        for b in cells
+        if not _planned(given, b) or b.detail["workflow"] not in catalogue.workflows
+    ]
     if count > len(first) or missing:
         return "gov.plan_outdated", [[b.kind, b.detail] for b in missing], len(missing)
     return None
