@@ -1,0 +1,199 @@
+"""What a run is held against: the goals, met or not, and the floors below which nothing ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+MEGABYTE_SLACK = 32  # what caches of 4,096 cells and 8,192 nodes may hold
+
+
+class Goal(NamedTuple):
+    """One goal with the figure that a run gave."""
+
+    name: str
+    goal: str
+    figure: str
+    met: bool
+
+
+def judged(run: Mapping[str, Any]) -> list[Goal]:
+    """Every goal of this stage, with its figure and whether it is met."""
+    return [*_speed(run), *_growth(run["scale"])]
+
+
+def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
+    for path, made in run["paths"].items():
+        order, need = made["k1_order"], 20_000 if path == "pure" else 35_000
+        yield _rate(f"K1 order, {path}", order, need, "ticks/s")
+        ratio = order["to_l1"]
+        yield Goal(f"K1 order to L1, {path}", ">= 1/3", f"{ratio:.2f}", ratio >= 1 / 3)
+        yield _rate(f"K2 open, {path}", made["k2"], 100_000, "records/s")
+        yield _rate(f"K3 verify, {path}", made["k3"], 15_000, "ticks/s")
+        budget = {"pure": (20, 40), "compiled": (10, 8)}[path]
+        for name, most in zip(("encode", "decode"), budget, strict=True):
+            got = made["k5"][name]
+            yield Goal(f"K5 {name}, {path}", f"<= {most} x sha256", f"{got} x", got <= most)
+
+
+def _rate(name: str, made: Mapping[str, Any], need: int, unit: str) -> Goal:
+    figure = f"{made['median']:,} {unit} (best {made['best']:,})"
+    return Goal(name, f">= {need:,} {unit}", figure, made["median"] >= need)
+
+
+def _growth(scale: Mapping[str, Any]) -> Iterator[Goal]:
+    rows = scale["sizes"]
+    first, last = rows[0], rows[-1]
+    for kind in ("hot", "new", "cold"):
+        costs = [row[f"tick_{kind}"]["us_cpu"] for row in rows]
+        ratio = costs[-1] / costs[0]
+        shown = " -> ".join(f"{cost:.0f}" for cost in costs)
+        name = f"cost per tick flat, {kind} cells, {first['cells']:,} to {last['cells']:,}"
+        yield Goal(name, "+-20 %", f"{shown} us, x {ratio:.2f}", abs(ratio - 1) <= 0.2)
+    held = last["memory"]["mb_visited"] - last["memory"]["mb_before"]
+    name = f"memory of {last['cells']:,} parked cells"
+    yield Goal(
+        name, f"the caches, <= {MEGABYTE_SLACK} MB", f"{held:.1f} MB", held <= MEGABYTE_SLACK
+    )
+    part = last["snapshot"]["blobs"] / last["blobs"]
+    dirty = last["snapshot"]["dirty"]
+    name = f"snapshot of {last['cells']:,} cells, {dirty:,} dirty"
+    figure = f"{part:.2%} of the blobs, {last['snapshot']['ms']:.0f} ms"
+    yield Goal(name, "< 1 % of the blobs", figure, part < 0.01)
+    writes = [row["fork"]["frames_written"] + row["fork"]["blobs_written"] for row in rows]
+    spans = " -> ".join(f"{row['fork']['ms']:.1f}" for row in rows)
+    yield Goal("fork writes, any size", "one frame", f"{max(writes)}, {spans} ms", max(writes) == 1)
+    yield _join(scale["joins"])
+
+
+def _join(joins: list[dict[str, Any]]) -> Goal:
+    small, large = joins[0], joins[-1]
+    ratio = large["us_cpu"] / small["us_cpu"]
+    name = f"join, cost per child flat, {small['children']:,} to {large['children']:,}"
+    figure = f"{small['us_cpu']:.0f} -> {large['us_cpu']:.0f} us, x {ratio:.2f}"
+    return Goal(name, "+-20 %", figure, abs(ratio - 1) <= 0.2)
+
+
+def below(run: Mapping[str, Any], floors: Mapping[str, Any]) -> list[str]:
+    """A line for each floor that is not kept; the median of the rounds counts."""
+    found = []
+    for path, made in run["paths"].items():
+        for name, least in floors["rates"].items():
+            if made[name]["median"] < least:
+                found.append(f"{name} ({path}): {made[name]['median']:,}/s is below {least:,}/s")
+    most = floors["memory_mb"]
+    got = run["scale"]["sizes"][-1]["memory"]["mb_visited"]
+    if got > most:
+        found.append(f"memory with parked cells: {got} MB is over {most} MB")
+    return found
+
+
+# ---- showing --------------------------------------------------------------------------------
+
+UNITS = {"k1_order": "ticks", "k1_counter": "ticks", "k2": "records", "k3": "ticks", "l1": "ticks"}
+
+
+def _measures(run: Mapping[str, Any]) -> Iterator[list[str]]:
+    for path, made in run["paths"].items():
+        for name, unit in UNITS.items():
+            each = made[name]
+            yield [
+                f"{name} {path}",
+                f"{each['median']:,}",
+                f"{each['best']:,}",
+                f"{each['total_best']:,}",
+                f"{unit}/s",
+                f"{each['us_cpu']:.1f}",
+                f"{each['to_l1']:.2f}" if unit == "ticks" else "",
+            ]
+
+
+HEADS = ["measure", "median", "best", "whole run", "unit", "cpu us", "to L1"]
+
+
+def table(run: Mapping[str, Any]) -> str:
+    """The run as plain text."""
+    rows = [HEADS, *_measures(run)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADS))]
+    lines = [
+        "  ".join(cell.ljust(w) if not at else cell.rjust(w) for at, (cell, w) in enumerate(pairs))
+        for pairs in ([*zip(row, widths, strict=True)] for row in rows)
+    ]
+    lines.append("")
+    lines += [_line(goal) for goal in run["goals"]]
+    lines.append(f"\nload {run['load'][0]} -> {run['load'][1]}, {run['seconds']} s")
+    return "\n".join(lines)
+
+
+def _line(goal: Mapping[str, Any]) -> str:
+    word = "met   " if goal["met"] else "MISSED"
+    return f"{word}  {goal['name']}: {goal['figure']} (goal {goal['goal']})"
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def page(run: Mapping[str, Any], profile: list[tuple[str, float]]) -> str:
+    """The page of goals and figures, generated from one run."""
+    where, load = run["host"], run["load"]
+    rounds = f"{run['rounds']} rounds of {run['orders']:,} orders, pure and compiled by turns"
+    goals = [
+        [goal["name"], goal["goal"], goal["figure"], "met" if goal["met"] else "**missed**"]
+        for goal in run["goals"]
+    ]
+    lines = [
+        "# Performance",
+        "",
+        "Written by `make bench` (`scripts/bench --doc`) from one run; do not edit.",
+        "",
+        (
+            f"Run of {run['at']} at commit {run['commit'][:12]}"
+            f"{' with changes' if run['changed'] else ''}, {rounds}."
+        ),
+        (
+            f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
+            f"{where['system']}; load average {load[0]} before and {load[1]} after."
+        ),
+        "",
+        (
+            "A rate is that of the lower quartile of windows of 200 units; `whole run` is wall time, "
+            "neighbours and collector included."
+        ),
+        (
+            "L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups "
+            "of 256 with synchronous=FULL, and nothing else."
+        ),
+        "",
+        "## Goals",
+        "",
+        *_markdown(["goal", "wanted", "figure", ""], goals),
+        "## Figures",
+        "",
+        *_markdown(HEADS, [*_measures(run)]),
+        *_growth_table(run["scale"]),
+        "## Where the time of the pure path goes",
+        "",
+        "Samples of K1, K2 and K3 together, by the function that was running.",
+        "",
+        *_markdown(["function", "share"], [[name, f"{part:.1%}"] for name, part in profile]),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _growth_table(scale: Mapping[str, Any]) -> list[str]:
+    rows = [
+        [
+            f"{row['cells']:,}",
+            *[f"{row[f'tick_{kind}']['us_cpu']:.0f}" for kind in ("hot", "new", "cold")],
+            f"{row['memory']['mb_visited'] - row['memory']['mb_before']:.1f}",
+            f"{row['snapshot']['ms']:.0f} ({row['snapshot']['dirty']:,})",
+            f"{row['fork']['ms']:.1f}",
+            f"{row['open_ms']:.1f}",
+        ]
+        for row in scale["sizes"]
+    ]
+    heads = ["cells", "hot us", "new us", "cold us", "MB", "snapshot ms (dirty)", "fork ms"]
+    words = f"Growth, on the {scale['path']} path; ticks of the counter in processor time."
+    return ["## Growth", "", words, "", *_markdown([*heads, "open ms"], rows)]

@@ -1,0 +1,214 @@
+"""Growth: what a tick, a snapshot, a fork, an opening and a parked cell cost as cells grow in number.
+
+Cells are made by real events and parked by snapshots; the blob store is a file, so that memory is
+the kernel's own.
+At each size, ticks go to new cells, to cells picked at random among all (cold: read from the
+index), and to a few that stay in use (hot).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from time import perf_counter_ns
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import counter, fanout
+from bench.disk import DiskJournal
+from bench.kernel import SAMPLE, Loop
+from bench.windows import Stopwatch, rss_bytes
+
+from tallystick.kernel import tick
+from tallystick.kernel.inputs import Submit
+from tallystick.kernel.machine import advance, submit
+from tallystick.model.cells import CellId
+from tallystick.node.worlds import ForkOrder, fork_world, open_driver, world_at
+from tallystick.values import canon
+from tests.rig import WORLD, Rig
+
+CHUNK = 20_000  # cells between two snapshots
+TOUCHED = 20_000  # ticks of a fresh process: enough to fill its caches
+DIRTY = 1_000
+TICKS = 2_000
+HOT = 100
+
+
+def settled_rss() -> int:
+    """Memory after everything that can be given back has been."""
+    gc.collect()
+    with suppress(OSError):  # another C library: the figure is an upper bound
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return rss_bytes()
+
+
+class Field:
+    """A world of counters over a file, and how many there are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "scale.db"
+        self.journal = DiskJournal(self.path)
+        self.rig = Rig(counter.documents(), counter.FUNCTIONS, journal=self.journal)  # type: ignore[arg-type]  # the same contract on disk
+        self.loop = Loop(self.rig)
+        self.cells = 0
+        self.rng = Random(7)
+
+    def add(self, number: int) -> None:
+        """An event to one counter."""
+        value = {"name": f"c-{number}", "by": 1}
+        self.loop.take(submit(self.rig.world, Submit(SAMPLE, counter.ADDED, value)))
+        self.loop.take(advance(self.rig.world))
+
+    def park(self) -> float:
+        """Make everything durable and clean; seconds of the snapshot."""
+        self.loop.flush()
+        begin = perf_counter_ns()
+        ticket = self.rig.driver.snapshot()
+        took = perf_counter_ns() - begin
+        assert ticket.error is None, str(ticket.error)
+        return took / 1e9
+
+    def grow(self, upto: int) -> None:
+        """New cells up to a number, parked chunk by chunk."""
+        while self.cells < upto:
+            for _ in range(min(CHUNK, upto - self.cells)):
+                self.add(self.cells)
+                self.cells += 1
+            self.park()
+
+    def ticks(self, numbers: list[int]) -> dict[str, Any]:
+        """Ticks of these counters, in windows."""
+        watch = Stopwatch(100)
+        for number in numbers:
+            self.add(number)
+            watch.add(1)
+        return watch.stop().report()
+
+
+def at_size(field: Field, size: int) -> dict[str, Any]:
+    """All figures at one number of cells."""
+    field.grow(size)
+    store = field.rig.world.cells[counter.COUNTER]
+    before = field.journal.counts()
+    blobs = before["blobs"]
+    dirty = min(DIRTY, size // 10)
+    for number in field.rng.sample(range(size), dirty):
+        field.add(number)
+    seconds = field.park()
+    written = field.journal.counts()["blobs"] - blobs
+    some = min(TICKS, size)
+    cold = field.ticks(field.rng.sample(range(size), some))
+    hot = field.ticks([n % HOT for n in range(TICKS)])
+    new = field.ticks([10**9 + size * 10 + n for n in range(TICKS)])
+    field.park()
+    return {
+        "cells": size,
+        "memory": parked(field, size),
+        "dirty_entries": len(store.delta),
+        "tick_new": new,
+        "tick_cold": cold,
+        "tick_hot": hot,
+        "snapshot": {"dirty": dirty, "ms": round(seconds * 1e3, 1), "blobs": written},
+        "blobs": blobs,
+        "fork": fork(field, size),
+        "open_ms": opened(field),
+    }
+
+
+def parked(field: Field, size: int) -> dict[str, Any]:
+    """Memory of a fresh process that opens the world and visits cells at random."""
+    command = [sys.executable, __file__, "--open", str(field.path), "--cells", str(size)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def visit(path: Path, size: int) -> dict[str, Any]:
+    """Open a world of so many cells, fill its caches, and say what that took.
+
+    It writes to nowhere: the world runs ahead of its journal and ends here.
+    """
+    rig = Rig(counter.documents(), counter.FUNCTIONS)
+    rig.journal = DiskJournal(path)  # type: ignore[assignment]  # the same contract on disk
+    empty = settled_rss()
+    world = world_at(rig.journal, WORLD, rig.runner)
+    served = settled_rss()
+    rng = Random(11)
+    for _ in range(min(TOUCHED, 2 * size)):
+        world.cell(CellId(counter.COUNTER, canon.encode(f"c-{rng.randrange(size)}")))
+    full = settled_rss()
+    assert world.cell_count >= size
+    return {
+        "cached_cells": world.settings.cell_cache,
+        "cached_nodes": world.settings.node_cache,
+        "mb_before": round(empty / 2**20, 1),
+        "mb_open": round(served / 2**20, 1),
+        "mb_visited": round(full / 2**20, 1),
+    }
+
+
+def fork(field: Field, size: int) -> dict[str, Any]:
+    """Milliseconds and writes of a fork at the head."""
+    before = field.journal.counts()
+    begin = perf_counter_ns()
+    fork_world(field.rig.ports(), ForkOrder(WORLD, f"fork-{size}"), field.rig.runner)
+    took = perf_counter_ns() - begin
+    after = field.journal.counts()
+    made = {f"{name}_written": after[name] - before[name] for name in after}
+    return {"ms": round(took / 1e6, 1), **made}
+
+
+def opened(field: Field) -> float:
+    """Milliseconds until the world serves again after its snapshot."""
+    begin = perf_counter_ns()
+    driver = open_driver(field.rig.ports(), WORLD, field.rig.runner)
+    took = perf_counter_ns() - begin
+    assert driver.world.cell_count == field.rig.world.cell_count
+    # The writer's epoch moved on; the field goes on as that writer.
+    field.rig.driver.head = field.rig.driver.head._replace(epoch=driver.head.epoch)
+    return round(took / 1e6, 1)
+
+
+def measure(sizes: list[int], children: list[int]) -> dict[str, Any]:
+    """Growth at each size, and joins of each width."""
+    with tempfile.TemporaryDirectory() as folder:
+        field = Field(Path(folder))
+        rows = [at_size(field, size) for size in sizes]
+        field.journal.close()
+    return {
+        "path": "pure" if str(tick.__file__).endswith(".py") else "compiled",
+        "sizes": rows,
+        "joins": [{"children": n, **fanout.join(n).report()} for n in children],
+    }
+
+
+def numbers(text: str) -> list[int]:
+    """A list of sizes as it is written on the command line."""
+    return [int(float(part)) for part in text.split(",")]
+
+
+def main() -> int:
+    """Print the figures as one line of JSON."""
+    parser = argparse.ArgumentParser(description="growth benchmarks on one path")
+    parser.add_argument("--cells", type=numbers, default=[1000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--children", type=numbers, default=[1000, 10_000])
+    parser.add_argument("--open", type=Path, help="only open this file of so many cells")
+    given = parser.parse_args()
+    if given.open is not None:
+        print(json.dumps(visit(given.open, given.cells[0])))
+    else:
+        print(json.dumps(measure(given.cells, given.children)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
