@@ -126,6 +126,7 @@ class Trail:
 
     def check_I12(self, record: IntentOpened) -> None:  # noqa: N802
         """The id binds what the published rule says, computed here by another way."""
+        # tidy: two published preimages, field by field.
         origin = record.origin
         if record.idempotency_key is not None:
             body = {

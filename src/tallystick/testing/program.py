@@ -6,6 +6,7 @@ They differ in what they declare: lifecycle, reaction to faults, and the arms th
 The reducers are user code: the reference model calls them too, and nothing else of this room.
 """
 
+# tidy: the workflows and the words that they obey are one program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

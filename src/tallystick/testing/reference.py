@@ -6,6 +6,7 @@ It shares no code with the kernel: of the product it knows record fields and the
 The reducers are the program's own.
 """
 
+# tidy: a second kernel in one file; split, it could not be compared with the first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -188,6 +189,7 @@ class Model:
     # ---- the tick ---------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        # tidy: the order of a tick's records is the rule.
         self.must(bool(self.ring), "I17", "a tick while no cell was ready")
         ident = self.ring.pop(0)
         cell, spec = self.cells[ident], program.SPECS[ident[0]]
@@ -307,8 +309,16 @@ class Model:
         if asked["effect"] == program.TIMER:
             due = asked["params"]["deliver_at_ns"]
         key = asked.get("idempotency_key")
-        made = {"cell": ident, "seq": self.seq, "effect": asked["effect"], "due": due,
-                "waiters": [asked["issuer_ref"]], "progress": 0, "of": cell, "key": key}  # fmt: skip
+        made = {
+            "cell": ident,
+            "seq": self.seq,
+            "effect": asked["effect"],
+            "due": due,
+            "waiters": [asked["issuer_ref"]],
+            "progress": 0,
+            "of": cell,
+            "key": key,
+        }
         self.open[intent] = made
         cell["open"][intent] = asked["issuer_ref"]
         if key is not None:

@@ -6,6 +6,7 @@ Same plan, same trace hash, on any machine.
 When the plan is through, faults stop and work drains; then everything is compared.
 """
 
+# tidy: one run from its first job to the last comparison, in the order of reading.
 from __future__ import annotations
 
 import traceback
@@ -81,6 +82,7 @@ class Simulation:
     """One run of one plan."""
 
     def __init__(self, plan: Plan) -> None:
+        # tidy: every part of a node and its surroundings is set up once, here.
         self.plan = plan
         self.config = plan.config
         self.out = Outcome(plan.seed)

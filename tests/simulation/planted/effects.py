@@ -16,6 +16,7 @@ _named = quiescence.named
 
 def _settles_again(*statuses):
     """A receipt for an intent that has settled so is taken once more."""
+    # tidy: one defect in two places, which must fit each other.
 
     def settle_receipt(world, given):
         receipt = given.receipt

@@ -42,7 +42,7 @@ def child_time_sampled():
 
 def fold_over_a_set():
     def event_admitted(world, record):
-        # The order of a set is the order of hashes; the reverse stands for any of them.
+        # The order of a set is the order of hashes.
         mixed = tuple(sorted(record.to, key=hash)) if len(record.to) > 1 else record.to
         _event_admitted(world, record._replace(to=mixed))
 
