@@ -72,7 +72,10 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         if isinstance(found, Lost):
             lost.append(found)
         else:
-            if bounded and not found.create:
+            if found.create:
+                # Later subscriptions of the same event see the cell that this one creates.
+                draft.created[CellId(found.workflow, found.key)] = None
+            elif bounded:
                 _check_room(draft, way, found)
             targets.append(found)
     return make(Routed, (tuple(targets), tuple(lost)))
