@@ -51,7 +51,11 @@ def test_the_wheel_runs_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     # -P keeps the working directory off the path; the dependencies are those of this environment.
-    script = f"import sys; sys.path.insert(0, {str(site)!r}); import tallystick; print(tallystick.__file__); sys.argv = ['tally', 'demo', '--json']; from tallystick.cli.main import main; main()"
+    script = (
+        f"import sys; sys.path.insert(0, {str(site)!r}); import tallystick; "
+        "print(tallystick.__file__); sys.argv = ['tally', 'demo', '--json']; "
+        "from tallystick.cli.main import main; main()"
+    )
     command = [sys.executable, "-P", "-c", script]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     assert str(site) in done.stdout.splitlines()[0]

@@ -4,7 +4,7 @@
       Rejected      the caller       400-422, exit 1 or 2
         NotCanonical    bytes that are not canonical CBOR            (cbor.*)
         SchemaMismatch  a value that does not fit its schema         (value.*)
-        BadDefinition   a schema, definition or bundle that is wrong (schema.* def.* legacy.* bundle.* ...)
+        BadDefinition   a schema, definition or bundle that is wrong (schema.* def.* ...)
         UnknownName     a name nobody defined
         Forbidden       an identity without the right
         TooLarge        over a size that is a rule

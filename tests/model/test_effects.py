@@ -170,6 +170,7 @@ ASK = "t/Ask@1"
 ECHO = "t/echo@1"
 
 
+# tidy: a world's definitions, in one list.
 def asking_world() -> Rig:
     """A workflow that asks for an effect as each event says; null state deletes the cell."""
     documents = [

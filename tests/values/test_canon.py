@@ -105,7 +105,7 @@ def test_round_trip(value: Any) -> None:
 @settings(deadline=None, max_examples=500)
 @given(st.binary(max_size=24))
 def test_noise_is_refused_or_canonical(noise: bytes) -> None:
-    """VA-02: for any bytes at all, accepted means canonical, and nothing but a refusal is raised."""
+    """VA-02: for any bytes, accepted means canonical, and nothing but a refusal is raised."""
     data = canon.PREFIX + noise
     value, refusal = outcome(data)
     if refusal is None:

@@ -158,6 +158,7 @@ def test_at_most_sixteen_errors_depth_first():
 
 @pytest.mark.clause("K-09")
 @pytest.mark.parametrize("lens", ["native", "sugar", "tagged"])
+# tidy: every way a value could leak, one after the other.
 def test_a_secret_is_never_shown(lens):
     """VA-08: at and under a secret position `got` is redacted, and nothing else tells."""
     schema = named(
@@ -267,7 +268,8 @@ def test_the_memory_of_a_pattern_is_bounded():
 @pytest.mark.parametrize(
     "source",
     [
-        "(", ")", "a)", "[", "[a", "[]", "*", "a**", "a*?", "a++", "a{2}{3}", "a{", "a{x}", "a{3,2}",
+        "(", ")", "a)", "[", "[a", "[]", "*", "a**", "a*?", "a++", "a{2}{3}", "a{", "a{x}",
+        "a{3,2}",
         "a{1001}", "(?=a)", "(?!a)", "(?<n>a)", r"\1", r"\b", r"\q", "\\", "^a", "a$", "[b-a]",
         r"[a-\d]", "[[a]", "x" * 201, "(a{1000}){1000}", "(((){999}){999}){999}", "}", "]",
     ],

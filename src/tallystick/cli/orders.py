@@ -35,8 +35,12 @@ def _arms(name: str, **refs: str) -> dict[str, Any]:
     return {"$kind": "defschema", "name": name, "type": {"variant": variant}}
 
 
-def documents(artifact: str) -> list[dict[str, Any]]:  # tidy: a world's definitions, in one list
+def documents(artifact: str) -> list[dict[str, Any]]:
     """The definitions and the manifest of the world."""
+    return [*_schemas(), *_modules(artifact), *_workflows(), _manifest()]
+
+
+def _schemas() -> list[dict[str, Any]]:
     return [
         {"$kind": "defschema", "name": "shop/OrderId@1", "type": _TEXT},
         _schema(PLACED, order_id=_TEXT, cents=_NAT),
@@ -51,14 +55,16 @@ def documents(artifact: str) -> list[dict[str, Any]]:  # tidy: a world's definit
             Receipt="sys/EffectReceiptEnvelope@1",
             Rejected="sys/EffectReceiptRejected@1",
         ),
+    ]
+
+
+def _modules(artifact: str) -> list[dict[str, Any]]:
+    source = {"kind": "python_bundle", "root_hash": artifact}
+    return [
         {
             "$kind": "defmodule",
             "name": "shop/code@1",
-            "runtime": {
-                "kind": "python",
-                "python": "3.11",
-                "artifact": {"kind": "python_bundle", "root_hash": artifact},
-            },
+            "runtime": {"kind": "python", "python": "3.11", "artifact": source},
         },
         {"$kind": "defmodule", "name": "shop/outside@1", "runtime": {"kind": "external"}},
         {
@@ -69,6 +75,11 @@ def documents(artifact: str) -> list[dict[str, Any]]:  # tidy: a world's definit
             "timeout_ns": 30_000_000_000,
             "impl": {"module": "shop/outside@1", "entrypoint": "payments"},
         },
+    ]
+
+
+def _workflows() -> list[dict[str, Any]]:
+    return [
         {
             "$kind": "defworkflow",
             "name": ORDERS,
@@ -90,17 +101,16 @@ def documents(artifact: str) -> list[dict[str, Any]]:  # tidy: a world's definit
             "metadata": {"summary": "sum up what was paid"},
             "impl": {"module": "shop/code@1", "entrypoint": "orders:ledger"},
         },
-        {
-            "$kind": "manifest",
-            "air_version": "2",
-            "routing": {
-                "subscriptions": [
-                    {"event": PLACED, "workflow": ORDERS, "key_field": "order_id"},
-                    {"event": PAID, "workflow": LEDGER},
-                ]
-            },
-        },
     ]
+
+
+def _manifest() -> dict[str, Any]:
+    subscriptions = [
+        {"event": PLACED, "workflow": ORDERS, "key_field": "order_id"},
+        {"event": PAID, "workflow": LEDGER},
+    ]
+    routing = {"subscriptions": subscriptions}
+    return {"$kind": "manifest", "air_version": "2", "routing": routing}
 
 
 def bundle() -> Bundle:

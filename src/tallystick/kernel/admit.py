@@ -186,6 +186,7 @@ def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
 # ---- capability, policy, capacity -----------------------------------------------------------
 
 
+# tidy: three stages and the record they end in.
 def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> Opened | None:
     granted = _capability(case, effect, params)
     if isinstance(granted, Denial):
@@ -299,6 +300,7 @@ def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any] | None:
     return {"kind": "approval", "since_seq": seq, "detail": detail}
 
 
+# tidy: one record, all of its fields.
 def _deny(
     case: Case,
     why: Denial,

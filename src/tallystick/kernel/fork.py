@@ -22,6 +22,7 @@ from tallystick.model.records import WorldForked
 PENDING: Final = ("suspend", "cancel", "reissue")
 
 
+# tidy: one record, all of its fields.
 def fork(
     world: World,
     child: str,

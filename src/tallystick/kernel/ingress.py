@@ -22,6 +22,7 @@ TAGS_MAX = 64
 ORIGINS = frozenset({"external", "system", "governance"})
 
 
+# tidy: the order of the questions is the rule.
 def submit_event(world: World, given: Submit) -> Frame:
     """Admit one event from outside, or refuse it."""
     if world.read_only:
@@ -62,6 +63,7 @@ def submit_event(world: World, given: Submit) -> Frame:
     return draft.frame(Answer(kind, seq, digest))
 
 
+# tidy: a list of refusals, each with its words.
 def _check_door(world: World, given: Submit) -> None:
     if names.is_reserved(given.schema) and given.schema not in _system_inputs(given):
         raise Rejected(

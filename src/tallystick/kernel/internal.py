@@ -61,6 +61,7 @@ def _call(draft: Draft, asking: Asking, opened: Opened) -> None:
     _start(draft, asking, opened, caller=opened.intent)
 
 
+# tidy: every refusal of a spawn stands in order.
 def _start(
     draft: Draft, asking: Asking, opened: Opened, caller: bytes | None
 ) -> tuple[CellId, bool] | None:

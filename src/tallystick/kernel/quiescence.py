@@ -35,6 +35,7 @@ def named(world: World) -> tuple[list[Blocker], int]:
     return first, len(first) + sum(1 for _ in found)
 
 
+# tidy: four kinds of blocker, listed one after the other.
 def _blockers(world: World) -> Iterator[Blocker]:
     ready = frozenset(world.ring)
     for name in sorted(world.cells):

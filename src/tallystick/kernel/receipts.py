@@ -36,6 +36,7 @@ def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) ->
     return "rejected_delivered" if schema == envelopes.REJECTED else "delivered"
 
 
+# tidy: one record, all of its fields.
 def settle(
     draft: Draft,
     opened: IntentOpened | IntentDenied,

@@ -166,6 +166,7 @@ def fail_cell(
     end_cell(draft, workflow, cell, FAILED, {"code": code, "message": reason})
 
 
+# tidy: one record, all of its fields.
 def _record(
     draft: Draft,
     stamp: Stamp,

@@ -21,7 +21,7 @@ from tallystick.kernel.index import EMPTY, Nodes, Written, change, lookup, scan
 T = TypeVar("T")
 
 Encode = Callable[[T, dict[bytes, bytes]], bytes]
-"""Gives an entry's leaf value; what the entry keeps beside its leaf goes into the second argument."""
+"""Gives an entry's leaf value; what it keeps beside its leaf goes into the second argument."""
 
 
 def _same(value: bytes, _beside: object = None) -> bytes:

@@ -202,6 +202,7 @@ def _bound(name: str, most: int, got: int) -> None:
         raise LimitExceeded(name, most, got)
 
 
+# tidy: one record, all of its fields.
 def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
     _, workflow, cell, mail = turn
     output = ran.output
@@ -300,6 +301,7 @@ def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
 # ---- a fault --------------------------------------------------------------------------------
 
 
+# tidy: one record and the event that tells of it.
 def _fault_frame(turn: Turn, why: Halted) -> Frame:
     """Nothing of the tick counts; the cell is failed or suspended as it declared (X-04)."""
     world, workflow, cell, mail = turn

@@ -95,6 +95,7 @@ class Delivered:
 class World:
     """The live head of one world."""
 
+    # tidy: everything that a world holds, named once.
     def __init__(
         self, world_id: str, blobs: Blobs, runner: Runner, settings: Settings | None = None
     ) -> None:

@@ -1,7 +1,8 @@
 """Cells: their identity, their leaf in the index, and the chance that is derived for them.
 
 A cell is one instance of a workflow.
-Its key is the canonical document of its key value; an unkeyed workflow has one cell with the empty key.
+Its key is the canonical document of its key value.
+An unkeyed workflow has one cell, with the empty key.
 """
 
 from __future__ import annotations

@@ -177,6 +177,7 @@ _STATE_VERSION: Final = _K("state_version")
 _WORKFLOW_HASH: Final = _K("workflow_hash") + _D
 
 
+# tidy: the table of one record, written out.
 def _ticked(record: Ticked) -> bytes | None:
     if not (
         record[18] is None  # reason
@@ -379,6 +380,7 @@ def _seal(seal: dict[str, Any]) -> bytes:
     return _SEAL + canon.encode_item(seal)
 
 
+# tidy: the table of one record, written out.
 def _settled(record: ReceiptSettled) -> bytes | None:
     intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
     payload, _, usage, seal, key_id, stamp, error = record[9:]

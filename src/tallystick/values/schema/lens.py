@@ -173,7 +173,7 @@ def _pair(entry: Any) -> tuple[InPair, Any]:
 
 
 def entry_of(lens: Lens, entry: Any) -> tuple[str, Any, str, Any]:
-    """The key and the value of one entry of a map in a list, each with the step that leads to it."""
+    """Key and value of one entry of a map in a list, each with the step that leads to it."""
     if lens is not TAGGED:
         key, part = _pair(entry)
         return "0", key.key, "1", part

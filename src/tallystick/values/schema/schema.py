@@ -149,7 +149,7 @@ class Schema:
     def admit_older(self, data: bytes) -> Admitted:
         """A document of an older, compatible shape read under this one: absent options are null.
 
-        Refuses like `read`; the digest is that of the newer bytes, the old ones stay where they are.
+        Refuses like `read`; the digest is that of the newer bytes, the old ones stay as they are.
         """
         try:
             return self.read(data)
