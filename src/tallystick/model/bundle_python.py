@@ -114,7 +114,7 @@ def _rows(value: Any, width: int) -> bool:
         type(row) is list
         and len(row) == width
         and all(type(cell) is str for cell in row)
-        and names.is_hash(row[-1])
+        and names.is_hash(str(row[-1]))
         for row in value
     )
 

@@ -136,6 +136,7 @@ class Shape:
             raise JournalCorrupt(f"{self.name}: a map expected", code="record.malformed")
         found = 0 if self._constant is None else 1
         values: list[Any] = []
+        name = ""
         try:
             for name, load in zip(self._names, self._loads, strict=True):
                 field = raw.get(name)
