@@ -41,7 +41,7 @@ CHANGES = st.dictionaries(NEAR, st.one_of(st.none(), st.binary(max_size=3)), max
 
 
 @pytest.mark.clause("K-39")
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(CHANGES, max_size=8))
 def test_the_root_is_a_function_of_content(batches: list[dict[bytes, bytes | None]]) -> None:
     """KN-10: any batches of writes and deletes end in the nodes that the content alone gives."""
@@ -64,7 +64,7 @@ def test_the_root_is_a_function_of_content(batches: list[dict[bytes, bytes | Non
 
 
 @pytest.mark.clause("K-39")
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32))
 def test_ten_thousand_cells_in_any_order(seed: int) -> None:
     """KN-10: permutations of 10,000 writes, with deletes of others between, give one root."""

@@ -1,5 +1,6 @@
 """Snapshots: what is pinned, what it costs, and when entries become clean."""
 
+# tidy: plan, promotion, opening and evidence are one story of what a snapshot pins.
 from __future__ import annotations
 
 from typing import Any
@@ -212,7 +213,7 @@ def test_a_damaged_snapshot_is_not_read(damage: str) -> None:
 
 @pytest.mark.clause("K-18")
 @pytest.mark.invariant("I3", "I22")
-def test_ten_thousand_forgeries_leave_sixteen_records() -> None:
+def test_ten_thousand_forgeries_leave_sixteen_records() -> None:  # tidy: one long story
     """MO-22: at most 16 drops per reason, one count at the next snapshot, the state root equal."""
     rig = mixed.mixed_rig()
     rig.send(worlds.GO, worlds.go("a", "ask"))
@@ -251,7 +252,7 @@ def test_ten_thousand_forgeries_leave_sixteen_records() -> None:
 OLD, NEW = "t/Old@1", "t/Old@2"
 
 
-def pure_documents() -> list[dict[str, Any]]:
+def pure_documents() -> list[dict[str, Any]]:  # tidy: a table of definitions
     """A world whose routing calls module code: key function, init function and upcast."""
     return [
         worlds.schema("t/Bucket@1", worlds.NAT),

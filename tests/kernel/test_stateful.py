@@ -22,7 +22,7 @@ from tests.kernel import mixed
 from tests.rig import OUTSIDER, Rig
 
 PROGRAMS = 500
-STEPS = 14
+STEPS = 10
 
 CELLS = st.sampled_from(["a", "b", "a/1"])
 SMALL = Settings(cell_cache=1, node_cache=1, resident_bytes_max=200)

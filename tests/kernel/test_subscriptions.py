@@ -17,7 +17,7 @@ SUM = "t/sum@1"
 RELAY = "t/relay@1"
 
 
-def rig_with(*subscriptions: dict[str, Any]) -> Rig:
+def rig_with(*subscriptions: dict[str, Any]) -> Rig:  # tidy: a table of definitions
     """A summing workflow per key under given subscriptions, and a relay that emits events."""
     documents = [
         worlds.schema("t/Key@1", worlds.TEXT),

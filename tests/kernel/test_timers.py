@@ -48,7 +48,7 @@ def fire(rig: Rig) -> None:
 @pytest.mark.slow
 @pytest.mark.clause("X-14")
 @pytest.mark.invariant("I25")
-def test_a_thousand_timers_over_restarts_and_clock_steps() -> None:
+def test_a_thousand_timers_over_restarts_and_clock_steps() -> None:  # tidy: one story
     """KN-15: 1,000 timers, steps of a year either way, restarts: each once, none early."""
     random = Random(15)
     rig = alarm_rig()

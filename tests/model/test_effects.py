@@ -171,7 +171,7 @@ ECHO = "t/echo@1"
 
 
 # tidy: a world's definitions, in one list.
-def asking_world() -> Rig:
+def asking_world() -> Rig:  # tidy: a table of definitions
     """A workflow that asks for an effect as each event says; null state deletes the cell."""
     documents = [
         worlds.schema("t/Id@1", worlds.TEXT),
