@@ -99,7 +99,8 @@ def _control(base: str, jobs: int, path: str | None, module: str) -> int:
     _write(path, made)
     click.echo(
         f"{made['caught']} of {made['defects']} defects caught, "
-        f"at most {made['most_seeds']} seeds, median {made['median_decisions']} decisions, {made['seconds']} s"
+        f"at most {made['most_seeds']} seeds, "
+        f"median {made['median_decisions']} decisions, {made['seconds']} s"
     )
     good = made["caught"] == made["defects"] and made["median_decisions"] <= MEDIAN_MAX
     return 0 if good else 1

@@ -46,14 +46,17 @@ def _short(name: str) -> str:
     return name.split("/")[1].split("@", maxsplit=1)[0]
 
 
-def _workflow(name: str, spec: program.Spec) -> list[dict[str, Any]]:
-    event = f"sim/{_short(name)}.Event@1"
+def _event(spec: program.Spec) -> dict[str, Any]:
     arms = {tag: {"ref": schema} for schema, tag in spec.arms.items()}
+    return {"$kind": "defschema", "name": spec.event, "type": {"variant": arms}}
+
+
+def _workflow(name: str, spec: program.Spec) -> dict[str, Any]:
     made: dict[str, Any] = {
         "$kind": "defworkflow",
         "name": name,
         "state": f"sim/{spec.reducer}.State@1",
-        "event": event,
+        "event": spec.event,
         "effects_emitted": sorted(spec.effects),
         "lifecycle": spec.lifecycle,
         "on_fault": spec.on_fault,
@@ -64,7 +67,7 @@ def _workflow(name: str, spec: program.Spec) -> list[dict[str, Any]]:
     if spec.effects:
         made["context"] = "sys/WorkflowContext@1"
         made["cap_slots"] = {"any": "effect", "time": "timer", "work": "workflow"}
-    return [{"$kind": "defschema", "name": event, "type": {"variant": arms}}, made]
+    return made
 
 
 def documents(limits: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -72,8 +75,8 @@ def documents(limits: Mapping[str, int]) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = [
         {"$kind": "defschema", "name": name, "type": type_} for name, type_ in _SCHEMAS.items()
     ]
-    for name, spec in program.SPECS.items():
-        made += _workflow(name, spec)
+    made += {spec.event: _event(spec) for spec in program.SPECS.values()}.values()
+    made += [_workflow(name, spec) for name, spec in program.SPECS.items()]
     python = {
         "kind": "python",
         "python": "3.11",

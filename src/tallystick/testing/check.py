@@ -227,7 +227,9 @@ class Trail:
         must(state_root(folded) == state_root(world), "I2", "state roots differ")
         must(root(folded) == root(world), "I2", "roots differ")
 
-    def check_I2_snapshots(self, world: World, journal: Journal, runner: Runner, keep: int) -> None:  # noqa: N802
+    def check_I2_snapshots(  # noqa: N802
+        self, world: World, journal: Journal, runner: Runner, keep: int
+    ) -> None:
         """root(any snapshot + tail) is the same root."""
         wanted = root(world)
         rows = journal.snapshots(self.world)[-keep:]

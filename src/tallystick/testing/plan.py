@@ -235,7 +235,7 @@ def _flush(chance: Random, _config: Config) -> Decision:
 
 
 def _outside(chance: Random, _config: Config) -> Decision:
-    return {"nth": chance.randrange(30), "kind": chance.choice(OUTSIDE_FAULTS)}
+    return {"nth": _log(chance, 1, 30) - 1, "kind": chance.choice(OUTSIDE_FAULTS)}
 
 
 def _clock(chance: Random, config: Config) -> Decision:

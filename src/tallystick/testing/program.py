@@ -51,6 +51,7 @@ class Spec:
     """What the model must know of a workflow; the manifest says the same to the product."""
 
     reducer: str
+    event: str
     arms: Mapping[str, str]
     lifecycle: str = "process"
     on_fault: str = "fail"
@@ -61,23 +62,31 @@ class Spec:
 _ASKS: Final = frozenset({CHARGE, TIMER, SPAWN, CALL, UNDO})
 _ARMS: Final = {POKE: "Poke", RECEIPT: "Receipt"}
 
+# Two workflows share one event schema: compiling it is most of what opening a world costs.
+_FULL: Final = {
+    START: "Start",
+    TOUCH: "Touch",
+    **_ARMS,
+    REJECTED: "Rejected",
+    PROGRESS: "Progress",
+    CANCEL: "Cancel",
+}
+
 SPECS: Final[Mapping[str, Spec]] = {
-    ORDER: Spec(
-        "script",
-        {START: "Start", **_ARMS, REJECTED: "Rejected", PROGRESS: "Progress", CANCEL: "Cancel"},
-        effects=_ASKS,
-    ),
-    BARE: Spec("script", {BEGIN: "Start", **_ARMS}, effects=_ASKS),
+    ORDER: Spec("script", "sim/Full@1", _FULL, effects=_ASKS),
+    BARE: Spec("script", "sim/Bare@1", {BEGIN: "Start", **_ARMS}, effects=_ASKS),
     FRAGILE: Spec(
         "script",
-        {TOUCH: "Start", **_ARMS, REJECTED: "Rejected"},
+        "sim/Full@1",
+        _FULL,
         lifecycle="entity",
         on_fault="suspend",
         effects=_ASKS,
     ),
-    ACCOUNT: Spec("account", {DEPOSIT: "Deposit"}, lifecycle="entity"),
+    ACCOUNT: Spec("account", "sim/Account@1", {DEPOSIT: "Deposit"}, lifecycle="entity"),
     LEDGER: Spec(
         "ledger",
+        "sim/Ledger@1",
         {DEPOSIT: "Deposit", POSTED: "Posted", COMPLETED: "Completed", FAULT: "Fault"},
         lifecycle="entity",
         keyed=False,
@@ -234,7 +243,7 @@ def script(state: Any, event: Any, ctx: Any) -> Outcome:
     kept = dict(state or fresh, seen_ns=ctx["now_ns"])
     kept["log"] = [*kept["log"], _heard(tag, value)][-12:]
     turn = _Turn(kept, ctx["logical_now_ns"])
-    if tag in ("Start", "Poke"):
+    if tag in ("Start", "Touch", "Poke"):
         kept["order"] = value["order"]
         kept["todo"] = [*value["todo"], *kept["todo"]][:20]
     elif tag in ("Receipt", "Rejected"):
