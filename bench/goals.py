@@ -19,7 +19,7 @@ class Goal(NamedTuple):
 
 def judged(run: Mapping[str, Any]) -> list[Goal]:
     """Every goal of this stage, with its figure and whether it is met."""
-    return [*_speed(run), *_growth(run["scale"])]
+    return [*_speed(run), *_growth(run["scale"]), _snapshot(run["snapshot"])]
 
 
 def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
@@ -55,15 +55,17 @@ def _growth(scale: Mapping[str, Any]) -> Iterator[Goal]:
     yield Goal(
         name, f"the caches, <= {MEGABYTE_SLACK} MB", f"{held:.1f} MB", held <= MEGABYTE_SLACK
     )
-    part = last["snapshot"]["blobs"] / last["blobs"]
-    dirty = last["snapshot"]["dirty"]
-    name = f"snapshot of {last['cells']:,} cells, {dirty:,} dirty"
-    figure = f"{part:.2%} of the blobs, {last['snapshot']['ms']:.0f} ms"
-    yield Goal(name, "< 1 % of the blobs", figure, part < 0.01)
     writes = [row["fork"]["frames_written"] + row["fork"]["blobs_written"] for row in rows]
     spans = " -> ".join(f"{row['fork']['ms']:.1f}" for row in rows)
     yield Goal("fork writes, any size", "one frame", f"{max(writes)}, {spans} ms", max(writes) == 1)
     yield _join(scale["joins"])
+
+
+def _snapshot(taken: Mapping[str, Any]) -> Goal:
+    name = f"snapshot of {taken['cells']:,} cells, {taken['dirty']:,} dirty"
+    figure = f"{taken['share']:.2%} of the nodes, {taken['dirty_s'] * 1e3:.0f} ms"
+    met = taken["share"] < taken["bound"]
+    return Goal(name, f"< {taken['bound']:.0%} of a full one", figure, met)
 
 
 def _join(joins: list[dict[str, Any]]) -> Goal:

@@ -1,0 +1,102 @@
+"""The benchmarks run and say what they promise; whether the figures are good is not for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import goals, sampled
+from bench.windows import Stopwatch, Timed, host, watched
+
+ROOT = Path(__file__).resolve().parent.parent
+RATE = {"best", "median", "total_best", "us_cpu", "to_l1"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One run of the least size, with its line of history."""
+    history = tmp_path_factory.mktemp("bench") / "history.jsonl"
+    command = [sys.executable, "bench/run.py", "--size", "tiny", "--json"]
+    command += ["--history", str(history)]
+    environment = {**os.environ, "TALLY_PURE": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = history.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [json.loads(done.stdout)]
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def test_a_run_has_its_fields(run: dict[str, Any]) -> None:
+    """PF-01: host, load, commit and every measure stand in the JSON, each with its ratio to L1."""
+    assert {"at", "commit", "changed", "host", "load", "seconds", "rounds"} <= run.keys()
+    assert run["host"].keys() == host().keys() == {"cpu", "cores", "python", "system"}
+    assert "pure" in run["paths"]
+    for path in run["paths"].values():
+        for name in goals.UNITS:
+            assert path[name].keys() == RATE
+            assert path[name]["best"] >= path[name]["median"] > 0
+        assert path["l1"]["to_l1"] == 1
+        assert {"encode", "decode", "admit", "read"} <= path["k5"].keys()
+
+
+@pytest.mark.clause("K-42", "X-18")
+def test_growth_has_its_fields(run: dict[str, Any]) -> None:
+    """PF-01: growth gives ticks, memory, fork and opening at each size; a fork writes one frame."""
+    rows = run["scale"]["sizes"]
+    assert [row["cells"] for row in rows] == [60, 120]
+    for row in rows:
+        assert row["dirty_entries"] == 0
+        assert row["memory"]["mb_visited"] >= row["memory"]["mb_before"] > 0
+        assert row["fork"].keys() == {"ms", "blobs_written", "frames_written"}
+        assert (row["fork"]["blobs_written"], row["fork"]["frames_written"]) == (0, 1)
+        assert all(row[f"tick_{kind}"]["us_cpu"] > 0 for kind in ("hot", "new", "cold"))
+    assert [join["units"] for join in run["scale"]["joins"]] == [5, 10]
+
+
+def test_goals_are_told_met_or_missed(run: dict[str, Any]) -> None:
+    """PF-03: every goal has its figure in the table and on the page, and a miss is said."""
+    shown = goals.table(run)
+    page = goals.page(run, [("`f` in kernel/tick.py", 0.5)])
+    assert len(run["goals"]) >= 10
+    for goal in run["goals"]:
+        assert goal["name"] in shown
+        assert goal["name"] in page
+        assert goal["figure"] in page
+    assert ("MISSED" in shown) == any(not goal["met"] for goal in run["goals"])
+    assert "| `f` in kernel/tick.py | 50.0% |" in page
+
+
+def test_floors_bite(run: dict[str, Any]) -> None:
+    """PF-01 control: a floor above the figure is reported, one below it is not."""
+    high = {"rates": {"k1_order": 10**9}, "memory_mb": 1}
+    assert len(goals.below(run, high)) == 1 + len(run["paths"])
+    assert goals.below(run, {"rates": {"k1_order": 1}, "memory_mb": 10**6}) == []
+
+
+def test_windows_report_the_quiet_quarter() -> None:
+    """11: the lower quartile is the rate; a slow window shows in the total only."""
+    report = Timed(40, 40_000, 20_000, [100.0, 100.0, 100.0, 9_700.0]).report()
+    assert (report["us"], report["us_total"], report["us_cpu"]) == (0.1, 1.0, 0.5)
+    assert report["rate"] == 10_000_000
+    watch = Stopwatch(3)
+    assert list(watched("abcd", watch, [1, 2, 1, 1])) == list("abcd")
+    timed = watch.stop()
+    assert (timed.units, len(timed.windows)) == (5, 1)
+
+
+def test_shares_of_a_profile() -> None:
+    """PF-03: samples count for the innermost function, under its file in the package."""
+    stacks = "main (bench/kernel.py:1);put (/x/src/tallystick/model/hot.py:7) 3\n"
+    stacks += "main (bench/kernel.py:1);tick (/x/src/tallystick/kernel/tick.py:9) 1\n"
+    assert sampled.shares(stacks) == [
+        ("`put` in model/hot.py", 0.75),
+        ("`tick` in kernel/tick.py", 0.25),
+    ]
