@@ -137,7 +137,7 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
-def page(run: Mapping[str, Any], profile: list[tuple[str, float]]) -> str:
+def page(run: Mapping[str, Any], profile: Mapping[str, list[tuple[str, float]]]) -> str:
     """The page of goals and figures, generated from one run."""
     where, load = run["host"], run["load"]
     rounds = f"{run['rounds']} rounds of {run['orders']:,} orders, pure and compiled by turns"
@@ -177,11 +177,15 @@ def page(run: Mapping[str, Any], profile: list[tuple[str, float]]) -> str:
         *_growth_table(run["scale"]),
         "## Where the time of the pure path goes",
         "",
-        "Samples of K1, K2 and K3 together, by the function that was running.",
+        "Samples of each measure, by the function that was running.",
         "",
-        *_markdown(["function", "share"], [[name, f"{part:.1%}"] for name, part in profile]),
+        *[line for name in profile for line in _profile(name, profile[name])],
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _profile(name: str, parts: list[tuple[str, float]]) -> list[str]:
+    return _markdown([f"{name.upper()}: function", "share"], [[n, f"{p:.1%}"] for n, p in parts])
 
 
 def _growth_table(scale: Mapping[str, Any]) -> list[str]:

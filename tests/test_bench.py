@@ -64,7 +64,7 @@ def test_growth_has_its_fields(run: dict[str, Any]) -> None:
 def test_goals_are_told_met_or_missed(run: dict[str, Any]) -> None:
     """PF-03: every goal has its figure in the table and on the page, and a miss is said."""
     shown = goals.table(run)
-    page = goals.page(run, [("`f` in kernel/tick.py", 0.5)])
+    page = goals.page(run, {"k1": [("`f` in kernel/tick.py", 0.5)]})
     assert len(run["goals"]) >= 10
     for goal in run["goals"]:
         assert goal["name"] in shown
@@ -93,10 +93,12 @@ def test_windows_report_the_quiet_quarter() -> None:
 
 
 def test_shares_of_a_profile() -> None:
-    """PF-03: samples count for the innermost function, under its file in the package."""
-    stacks = "main (bench/kernel.py:1);put (/x/src/tallystick/model/hot.py:7) 3\n"
-    stacks += "main (bench/kernel.py:1);tick (/x/src/tallystick/kernel/tick.py:9) 1\n"
-    assert sampled.shares(stacks) == [
-        ("`put` in model/hot.py", 0.75),
-        ("`tick` in kernel/tick.py", 0.25),
-    ]
+    """PF-03: samples count for the measure and the innermost function, under its file."""
+    stacks = "main (k.py:1);k1 (k.py:2);put (/x/src/tallystick/model/hot.py:7) 3\n"
+    stacks += "main (k.py:1);k1 (k.py:2);tick (/x/src/tallystick/kernel/tick.py:9) 1\n"
+    stacks += "main (k.py:1);k2 (k.py:3);fold (/x/src/tallystick/kernel/fold.py:9) 5\n"
+    stacks += "main (k.py:1);k3 (k.py:3);ticked (k.py:4);decode (/x/canon.py:9) 5\n"
+    assert sampled.shares(stacks) == {
+        "k1": [("`put` in model/hot.py", 0.75), ("`tick` in kernel/tick.py", 0.25)],
+        "k2": [("`fold` in kernel/fold.py", 1.0)],
+    }
