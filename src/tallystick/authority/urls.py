@@ -130,8 +130,6 @@ def covers_host(pattern: Any, host: Any) -> bool:
 
 
 def _bad_path(path: str) -> str | None:
-    if not path.startswith("/"):
-        return "the path does not begin with a slash"
     decoded = _unescape(path)
     if decoded is None:
         return "the path holds a broken escape"

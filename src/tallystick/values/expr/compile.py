@@ -303,8 +303,7 @@ class Compiler:
 
     def filtered(self, node: nodes.Filter) -> Closure:
         """A filter of the table."""
-        if node.node is None:
-            raise fault(FORBIDDEN, "a filter needs a value")
+        assert node.node is not None, "only a filter block has no value, and it is no statement"
         if node.name in ("selectattr", "rejectattr"):
             return self.select(node)
         if node.name == "map":

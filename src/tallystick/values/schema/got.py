@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from tallystick.values.schema.lens import ABSENT
@@ -77,3 +77,4 @@ def type_name(node: Type) -> str:
             return "map"
         case Option(inner) | Bounded(inner) | Secret(inner):
             return type_name(inner)
+    assert_never(node)

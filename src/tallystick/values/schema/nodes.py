@@ -6,7 +6,7 @@ References are inlined and names are in canonical order, so a tree and its shape
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from tallystick.values.schema.bounds import Bounds
 
@@ -114,6 +114,7 @@ def holds_secret(node: Type) -> bool:
             return holds_secret(value)
         case Scalar():
             return False
+    assert_never(node)
 
 
 def expression_of(node: Type) -> dict[str, Any]:
@@ -137,3 +138,4 @@ def expression_of(node: Type) -> dict[str, Any]:
             return {"where": {"type": expression_of(inner), **bounds.written}}
         case Secret(inner):
             return expression_of(inner)
+    assert_never(node)

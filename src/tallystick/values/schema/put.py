@@ -8,7 +8,7 @@ asks `judge`. Field keys are encoded once, at compile time, in canonical order (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from tallystick.values import canon
 from tallystick.values.schema import leaves
@@ -60,6 +60,7 @@ def compile_put(node: Type, lens: Lens, depth: int = 0) -> Put:
             return _bounded_put(compile_put(inner, lens, depth), bounds.check())
         case Secret(inner):
             return compile_put(inner, lens, depth)
+    assert_never(node)
 
 
 def _scalar_put(kind: str, leaf: Leaf) -> Put:

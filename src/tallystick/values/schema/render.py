@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 from tallystick.values.schema import leaves, times
 from tallystick.values.schema.got import type_name
@@ -86,6 +86,7 @@ def _sugar(node: Type) -> Render:
             return lambda value: None if value is None else item(value)
         case Bounded(inner) | Secret(inner):
             return _sugar(inner)
+    assert_never(node)
 
 
 def _sugar_variant(arms: dict[str, Render]) -> Render:
@@ -119,6 +120,7 @@ def _tagged(node: Type) -> Render:
             return lambda value: {"null": {}} if value is None else item(value)
         case Bounded(inner) | Secret(inner):
             return _tagged(inner)
+    assert_never(node)
 
 
 def _tagged_variant(arms: dict[str, Render]) -> Render:
@@ -168,6 +170,7 @@ def _finder(node: Type) -> Find | None:
             return _option_find(_finder(inner))
         case Bounded(inner) | Secret(inner):
             return _finder(inner)
+    assert_never(node)
 
 
 def _record_find(fields: tuple[tuple[str, Type], ...]) -> Find | None:

@@ -11,7 +11,7 @@ Whatever is not exactly canonical raises `Misfit` (or the error of an index or o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from tallystick.values import canon, names
 from tallystick.values.schema import decimals, leaves
@@ -58,6 +58,7 @@ def compile_take(node: Type, depth: int = 0) -> Take:
             return _bounded_take(compile_take(inner, depth), bounds.check())
         case Secret(inner):
             return compile_take(inner, depth)
+    assert_never(node)
 
 
 def _argument(data: bytes, pos: int, info: int) -> tuple[int, int]:
