@@ -223,7 +223,9 @@ def _hints(cls: type, path: str) -> dict[str, Any]:
 
 def _loose(cls: Any, name: str, hint: Any) -> Any:
     """A key that a TypedDict does not require is an option."""
-    if name in cls.__required_keys__ or typing.get_origin(hint) is typing.NotRequired:
+    # Where annotations are text, Python cannot see the marks when it makes the class.
+    marked = typing.get_origin(hint) in (typing.NotRequired, typing.Required)
+    if name in cls.__required_keys__ or marked:
         return hint
     return typing.NotRequired[hint]
 
