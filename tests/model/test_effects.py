@@ -14,11 +14,11 @@ from tallystick.model.cells import CellId, child_entropy
 from tallystick.model.effects import (
     Asked,
     Asker,
+    Site,
     dispatch_key,
     event_hash,
     intent_by_key,
     intent_by_position,
-    position_key,
 )
 from tallystick.model.records import IntentAttached, IntentDenied, IntentOpened
 from tallystick.modules.python import Outcome
@@ -44,6 +44,13 @@ ASKED = Asked(
     "timer.set",
     canon.encode({"deliver_at_ns": 1000, "key": "o-1"}),
 )
+SITE = Site(ASKER.workflow, ASKER.workflow_hash, ASKED)
+
+
+def position_of(asker: Asker, seq: int, index: int) -> bytes:
+    return SITE.position(asker.key, seq, index)
+
+
 ENTROPY = (
     "38fe2540c1298e5e777bb31c0a65c94364f1f721ee52620558c57f3df7784b16"
     "e11a0195768df8b3165e35b310c8d1524615f11cc0c4958f7b77513f734f4bd5"
@@ -67,7 +74,7 @@ def test_identity_vectors() -> None:
     intent = intent_by_position(ASKER, ASKED, 7, 0)
     assert canon.encode("o-1") == KEY
     assert event_hash("com.acme/OrderCreated@1", value, None).hex() == golden("event")
-    assert position_key(ASKER, ASKED, 7, 0).hex() == golden("position key")
+    assert position_of(ASKER, 7, 0).hex() == golden("position key")
     assert intent.hex() == golden("intent without a key")
     assert intent.hex() == "30e58828e8e2a4628011073cf1c8f23806ba5f0ebc405aed2326167271e826bf"
     assert (
@@ -100,7 +107,7 @@ def test_joined_preimages_equal_the_plain_ones() -> None:
         "effect_index": 300,
         "emitted_at_seq": 70_000,
     }
-    assert position_key(ASKER, ASKED, 70_000, 300) == canon.digest(first)
+    assert position_of(ASKER, 70_000, 300) == canon.digest(first)
     with_key = {"schema": "a/B@1", "value": b"v", "key": b"k"}
     assert event_hash("a/B@1", b"v", b"k") == canon.digest(with_key)
     child = {"parent": b"p", "workflow": "a/b@1", "key": b"k", "seq": 9, "index": 1}
@@ -140,10 +147,10 @@ def test_a_million_origins_give_a_million_intents() -> None:
     """
     seen: set[bytes] = set()
     for cell in range(100):
-        asker = ASKER._replace(key=canon.encode(cell))
+        key = canon.encode(cell)
         for seq in range(1, 101):
             for index in range(100):
-                seen.add(position_key(asker, ASKED, seq, index)[:16])
+                seen.add(SITE.position(key, seq, index)[:16])
     assert len(seen) == 1_000_000
 
 

@@ -56,59 +56,10 @@ _P2_ENTRY: Final = _K("executor_entrypoint")
 _P2_MOD_HASH: Final = _K("executor_module_hash")
 
 
-def position_key(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
-    """K: the key that a position gives to an effect without an explicit one."""
-    return sha256(
-        b"".join(
-            (
-                _P1,
-                canon.put_key(asked.effect),
-                _P1_HASH,
-                canon.put_text(asked.effect_hash),
-                _P1_INDEX,
-                canon.put_int(index),
-                _P1_SEQ,
-                canon.put_int(seq),
-                _P1_WORKFLOW,
-                canon.put_key(asker.workflow),
-                _P1_KEY,
-                canon.put_bytes(asker.key),
-                _P1_WF_HASH,
-                canon.put_text(asker.workflow_hash),
-                _P1_IDEM,
-            )
-        )
-    ).digest()
-
-
-def intent_by_position(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
-    """The intent digest of an effect without an explicit key."""
-    return sha256(
-        b"".join(
-            (
-                _P2,
-                canon.put_key(asked.effect),
-                _P2_PARAMS,
-                canon.put_bytes(asked.params),
-                _P2_HASH,
-                canon.put_text(asked.effect_hash),
-                _P2_MODULE,
-                canon.put_key(asked.executor_module),
-                _P2_IDEM,
-                canon.put_bytes(position_key(asker, asked, seq, index)),
-                _P2_ENTRY,
-                canon.put_key(asked.executor_entrypoint),
-                _P2_MOD_HASH,
-                canon.put_text(asked.executor_module_hash),
-            )
-        )
-    ).digest()
-
-
 class Site:
     """The part of an intent's identity that is fixed for one workflow and one effect.
 
-    Gives what `intent_by_position` gives; only key, place and parameters are encoded anew.
+    The published two-step rule; only key, place and parameters are encoded anew.
     """
 
     __slots__ = ("_a", "_b", "_c", "_d", "_e", "_f")
@@ -129,11 +80,21 @@ class Site:
             + canon.put_text(asked.executor_module_hash)
         )
 
+    def position(self, key: bytes, seq: int, index: int) -> bytes:
+        """K: the key that a position gives to an effect without an explicit one."""
+        place = self._a + canon.put_int(index) + _P1_SEQ + canon.put_int(seq)
+        return sha256(place + self._b + canon.put_bytes(key) + self._c).digest()
+
     def intent(self, key: bytes, params: bytes, seq: int, index: int) -> bytes:
         """The intent digest of an effect without an explicit key at one position."""
-        place = self._a + canon.put_int(index) + _P1_SEQ + canon.put_int(seq)
-        position = sha256(place + self._b + canon.put_bytes(key) + self._c).digest()
+        position = self.position(key, seq, index)
         return sha256(self._d + canon.put_bytes(params) + self._e + position + self._f).digest()
+
+
+def intent_by_position(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
+    """The same without a prepared site, for what is asked once."""
+    site = Site(asker.workflow, asker.workflow_hash, asked)
+    return site.intent(asker.key, asked.params, seq, index)
 
 
 def intent_by_key(asker: Asker, effect: str, key: bytes) -> bytes:
