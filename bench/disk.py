@@ -16,10 +16,11 @@ from tallystick.model.frames import GENESIS, Sealed
 
 TABLES = """
 create table if not exists blobs (digest blob primary key, data blob) without rowid;
-create table if not exists frames (world text, seq int, last int, prev blob, hash blob, body blob,
-  primary key (world, seq));
+create table if not exists frames (
+  world text, seq int, last int, prev blob, hash blob, body blob, primary key (world, seq));
 create table if not exists snapshots (world text, seq int, root blob, document blob);
-create table if not exists worlds (world text primary key, parent text, seq int, hash blob, epoch int);
+create table if not exists worlds (
+  world text primary key, parent text, seq int, hash blob, epoch int);
 """
 CACHE_KIB = 8192
 

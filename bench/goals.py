@@ -26,8 +26,9 @@ def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
     for path, made in run["paths"].items():
         order, need = made["k1_order"], 20_000 if path == "pure" else 35_000
         yield _rate(f"K1 order, {path}", order, need, "ticks/s")
-        ratio = order["to_l1"]
-        yield Goal(f"K1 order to L1, {path}", ">= 1/3", f"{ratio:.2f}", ratio >= 1 / 3)
+        ratio, wall = order["to_l1"], order["to_l1_wall"]
+        figure = f"{ratio:.2f} in processor time, {wall:.2f} with the wait for the disk"
+        yield Goal(f"K1 order to L1, {path}", ">= 1/3", figure, ratio >= 1 / 3)
         yield _rate(f"K2 open, {path}", made["k2"], 100_000, "records/s")
         yield _rate(f"K3 verify, {path}", made["k3"], 15_000, "ticks/s")
         budget = {"pure": (20, 40), "compiled": (10, 8)}[path]
@@ -37,8 +38,8 @@ def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
 
 
 def _rate(name: str, made: Mapping[str, Any], need: int, unit: str) -> Goal:
-    figure = f"{made['median']:,} {unit} (best {made['best']:,})"
-    return Goal(name, f">= {need:,} {unit}", figure, made["median"] >= need)
+    figure = f"{made['core']:,} {unit} (quiet windows, best round: {made['best']:,})"
+    return Goal(name, f">= {need:,} {unit}", figure, made["core"] >= need)
 
 
 def _growth(scale: Mapping[str, Any]) -> Iterator[Goal]:
@@ -77,12 +78,12 @@ def _join(joins: list[dict[str, Any]]) -> Goal:
 
 
 def below(run: Mapping[str, Any], floors: Mapping[str, Any]) -> list[str]:
-    """A line for each floor that is not kept; the median of the rounds counts."""
+    """A line for each floor that is not kept; the median of the rounds, on one core, counts."""
     found = []
     for path, made in run["paths"].items():
         for name, least in floors["rates"].items():
-            if made[name]["median"] < least:
-                found.append(f"{name} ({path}): {made[name]['median']:,}/s is below {least:,}/s")
+            if made[name]["core"] < least:
+                found.append(f"{name} ({path}): {made[name]['core']:,}/s is below {least:,}/s")
     most = floors["memory_mb"]
     got = run["scale"]["sizes"][-1]["memory"]["mb_visited"]
     if got > most:
@@ -101,16 +102,28 @@ def _measures(run: Mapping[str, Any]) -> Iterator[list[str]]:
             each = made[name]
             yield [
                 f"{name} {path}",
+                f"{each['core']:,}",
                 f"{each['median']:,}",
                 f"{each['best']:,}",
                 f"{each['total_best']:,}",
                 f"{unit}/s",
                 f"{each['us_cpu']:.1f}",
                 f"{each['to_l1']:.2f}" if unit == "ticks" else "",
+                f"{each['to_l1_wall']:.2f}" if unit == "ticks" else "",
             ]
 
 
-HEADS = ["measure", "median", "best", "whole run", "unit", "cpu us", "to L1"]
+HEADS = [
+    "measure",
+    "one core",
+    "windows",
+    "best",
+    "whole run",
+    "unit",
+    "cpu us",
+    "to L1",
+    "to L1, wall",
+]
 
 
 def table(run: Mapping[str, Any]) -> str:
@@ -137,10 +150,19 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
+READING = """\
+`one core` is units per second of processor time, which neighbours cannot stretch; it decides.
+`windows` is the wall clock in the lower quartile of short windows, median of the rounds; `best` is
+its best round, `whole run` the wall clock of the best whole run.
+L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups of 256
+with synchronous=FULL, and nothing else.
+All ratios are taken inside one process; `to L1` compares processor time, which leaves the wait for
+the disk out of L1 and so is the stricter.
+"""
+
+
 def page(run: Mapping[str, Any], profile: Mapping[str, list[tuple[str, float]]]) -> str:
     """The page of goals and figures, generated from one run."""
-    where, load = run["host"], run["load"]
-    rounds = f"{run['rounds']} rounds of {run['orders']:,} orders, pure and compiled by turns"
     goals = [
         [goal["name"], goal["goal"], goal["figure"], "met" if goal["met"] else "**missed**"]
         for goal in run["goals"]
@@ -148,26 +170,10 @@ def page(run: Mapping[str, Any], profile: Mapping[str, list[tuple[str, float]]])
     lines = [
         "# Performance",
         "",
-        "Written by `make bench` (`scripts/bench --doc`) from one run; do not edit.",
+        "Written by `scripts/bench --doc` from one run; do not edit.",
         "",
-        (
-            f"Run of {run['at']} at commit {run['commit'][:12]}"
-            f"{' with changes' if run['changed'] else ''}, {rounds}."
-        ),
-        (
-            f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
-            f"{where['system']}; load average {load[0]} before and {load[1]} after."
-        ),
-        "",
-        (
-            "A rate is that of the lower quartile of windows of 200 units; `whole run` is wall time, "
-            "neighbours and collector included."
-        ),
-        (
-            "L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups "
-            "of 256 with synchronous=FULL, and nothing else."
-        ),
-        "",
+        *_run(run),
+        READING,
         "## Goals",
         "",
         *_markdown(["goal", "wanted", "figure", ""], goals),
@@ -182,6 +188,22 @@ def page(run: Mapping[str, Any], profile: Mapping[str, list[tuple[str, float]]])
         *[line for name in profile for line in _profile(name, profile[name])],
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _run(run: Mapping[str, Any]) -> list[str]:
+    where, load = run["host"], run["load"]
+    built = "compiled" in run["paths"]
+    paths = "pure and compiled by turns" if built else "pure only: the compiled path was not built"
+    changed = " with changes" if run["changed"] else ""
+    return [
+        f"Run of {run['at']} at commit {run['commit'][:12]}{changed}.",
+        f"{run['rounds']} rounds of {run['orders']:,} orders, {paths}.",
+        (
+            f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
+            f"{where['system']}; load average {load[0]} before and {load[1]} after."
+        ),
+        "",
+    ]
 
 
 def _profile(name: str, parts: list[tuple[str, float]]) -> list[str]:

@@ -87,8 +87,14 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
             "best": max(rates),
             "median": round(median(rates)),
             "total_best": max(each[name]["rate_total"] for each in rounds),
+            "core": round(median(1e6 / each[name]["us_cpu"] for each in rounds)),
             "us_cpu": min(each[name]["us_cpu"] for each in rounds),
-            "to_l1": round(median(each[name]["rate"] / each["l1"]["rate"] for each in rounds), 3),
+            "to_l1": round(
+                median(each["l1"]["us_cpu"] / each[name]["us_cpu"] for each in rounds), 3
+            ),
+            "to_l1_wall": round(
+                median(each[name]["rate_total"] / each["l1"]["rate_total"] for each in rounds), 3
+            ),
         }
     fields = ("encode", "decode", "admit", "read")
     made["k5"] = {name: min(each["k5"][name] for each in rounds) for name in fields}
@@ -123,15 +129,15 @@ def measure(size: Size) -> dict[str, Any]:
     }
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line; that of this process unless given."""
     parser = argparse.ArgumentParser(description="measure, and compare with floors and goals")
-    parser.add_argument("--quick", action="store_const", dest="size", const="quick")
     parser.add_argument("--size", choices=sorted(SIZES), default="full")
+    parser.add_argument("--quick", action="store_const", dest="size", const="quick")
     parser.add_argument("--json", action="store_true", help="print the run as JSON")
     parser.add_argument("--doc", action="store_true", help="write docs/performance.md")
     parser.add_argument("--history", type=Path, help="append here; a full run always appends")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Growth: what a tick, a snapshot, a fork, an opening and a parked cell cost as cells grow in number.
+"""Growth: what a tick, a snapshot, a fork, an opening and a parked cell cost among many cells.
 
 Cells are made by real events and parked by snapshots; the blob store is a file, so that memory is
 the kernel's own.

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from bench import goals, sampled
+from bench.run import SIZES, arguments
 from bench.windows import Stopwatch, Timed, host, watched
 
 ROOT = Path(__file__).resolve().parent.parent
-RATE = {"best", "median", "total_best", "us_cpu", "to_l1"}
+RATE = {"best", "median", "total_best", "core", "us_cpu", "to_l1", "to_l1_wall"}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,13 @@ def test_growth_has_its_fields(run: dict[str, Any]) -> None:
         assert (row["fork"]["blobs_written"], row["fork"]["frames_written"]) == (0, 1)
         assert all(row[f"tick_{kind}"]["us_cpu"] > 0 for kind in ("hot", "new", "cold"))
     assert [join["units"] for join in run["scale"]["joins"]] == [5, 10]
+
+
+@pytest.mark.parametrize(("words", "size"), [([], "full"), (["--quick"], "quick")])
+def test_sizes_of_a_run(words: list[str], size: str) -> None:
+    """PF-01: `make bench` is the full run, --quick the short one."""
+    assert arguments(words).size == size
+    assert SIZES[size].rounds >= 3
 
 
 def test_goals_are_told_met_or_missed(run: dict[str, Any]) -> None:
