@@ -10,7 +10,7 @@ from collections import deque
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from tallystick.model.cells import COMPLETED, RUNNING, SUSPENDED, WAITING, CellId
+from tallystick.model.cells import COMPLETED, RUNNING, WAITING, CellId
 from tallystick.model.records import (
     IntentDenied,
     IntentOpened,
@@ -201,7 +201,3 @@ class Cell:
             if self.inflight and not self.mailbox:
                 return WAITING
         return self.status
-
-    def ready(self) -> bool:
-        """True when the cell may stand in the ring."""
-        return self.status not in (SUSPENDED, "failed") and bool(self.mailbox)
