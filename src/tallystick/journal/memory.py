@@ -112,4 +112,6 @@ class MemoryJournal:
         size = sum(len(book.blobs[digest]) for digest in gone)
         for digest in gone:
             del book.blobs[digest]
+        # A snapshot whose document is gone can no longer be opened.
+        book.snapshots = [row for row in book.snapshots if row.document in book.blobs]
         return len(gone), size

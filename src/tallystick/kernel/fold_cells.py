@@ -87,21 +87,22 @@ def _prune_fence(world: World) -> None:
 # ---- ticks ----------------------------------------------------------------------------------
 
 
-def _taken(world: World, cell: Cell) -> Mail:
+def _taken(world: World, cell: Cell, *, ended: bool) -> Mail:
     """The cell at the front of the ring is being handled."""
     assert world.ring[0] == cell.id, "ticks follow the order of the ring"
     world.ring.popleft()
     cell.queued = False
     world.logical_ns += 1
     mail = cell.mailbox[0]
-    world.cause = make(Cause, (cell.id, mail))
+    world.cause = make(Cause, (cell.id, mail, ended))
     return mail
 
 
 def ticked(world: World, record: records.Ticked) -> None:
     """A delivery was handled: the cell has its next state and status."""
     cell = must(world, record.workflow, record.key)
-    mail = _taken(world, cell)
+    ended = record.status in TERMINAL or record.after is None
+    mail = _taken(world, cell, ended=ended)
     assert mail.seq == record.input_seq, "a tick handles the front of the mailbox"
     cell.mailbox.popleft()
     cell.last_seq = world.seq
@@ -180,7 +181,7 @@ def _ended(world: World, cell: Cell) -> None:
 def faulted(world: World, record: records.WorkflowFaulted) -> None:
     """A delivery ended in a fault: the cell fails, or waits with the entry at the front."""
     cell = must(world, record.workflow, record.key)
-    _taken(world, cell)
+    _taken(world, cell, ended=record.action != "suspended")
     cell.last_active_ns = world.logical_ns
     if record.action == "suspended":
         cell.status = SUSPENDED  # the faulting entry stays at the front

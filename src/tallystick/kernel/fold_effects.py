@@ -9,7 +9,6 @@ from tallystick.kernel.fold_mail import inherit, push, stamped
 from tallystick.kernel.parts import TIMER, Continuation, Intent, Keyed, Mail, Waiter
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
-from tallystick.model.cells import TERMINAL, CellId
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
@@ -40,12 +39,13 @@ def attached(world: World, record: records.IntentAttached) -> None:
     if intent is not None:
         intent.waiters.append(waiter)
         return
-    known = world.keyed.get(record.intent)
-    cell = world.cell(CellId(record.origin.workflow, record.origin.key))
-    if known is None or cell is None or cell.status in TERMINAL:
+    assert world.cause is not None, "only a tick asks"
+    if world.cause.ended:
         return  # the tick that asked again has ended its cell
+    known = world.keyed.get(record.intent)
+    assert known is not None, "an attached key is remembered"
     assert known.settled is not None, "a key is open or settled"
-    if continuation.schema_of(known.settled) not in world.workflow(cell.id.workflow).arms:
+    if continuation.schema_of(known.settled) not in world.workflow(record.origin.workflow).arms:
         return
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
     _deliver(world, [came], seq=world.seq)

@@ -99,7 +99,7 @@ def _context(turn: Turn) -> bytes:
             now_ns=max(mail.now_ns, 0),
             logical_now_ns=world.logical_ns + 1,
             journal_height=world.seq,
-            entropy=Cause(cell.id, mail).entropy(),
+            entropy=Cause(cell.id, mail, ended=False).entropy(),
             event_hash=canon.text_of(mail.event_hash or event_hash(mail.schema, document, None)),
             manifest_hash=canon.text_of(world.manifest),
             workflow=workflow.name,
@@ -249,8 +249,6 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
 
 def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | None]:
     """Judge the effects one by one; None stands for what was attached or denied."""
-    if not output.effects:
-        return []
     asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
     return [
         judge(make(Case, (draft, asking, i, wanted))) for i, wanted in enumerate(output.effects)
@@ -264,8 +262,6 @@ def _check_inflight(draft: Draft, turn: Turn) -> None:
 
 def _derive(draft: Draft, turn: Turn, opened: list[Opened | None]) -> None:
     """Receipts of denials and of internal effects, in the order of the effects."""
-    if not opened:
-        return
     asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
     for record in list(draft.records):
         if isinstance(record, IntentDenied):

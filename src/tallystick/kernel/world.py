@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import SchemaMismatch
 from tallystick.kernel import continuation, leaves
 from tallystick.kernel.active import Active, activate
+from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.index import EMPTY, Blobs, Nodes
 from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail
 from tallystick.kernel.store import Calendar, Store
@@ -33,7 +34,6 @@ from tallystick.model.records import (
 from tallystick.values import canon
 
 RECENT_MAX: Final = 65_536
-CATALOGUES_MAX: Final = 16
 
 
 _NONE_YET: Final[Any] = None
@@ -45,6 +45,7 @@ class Settings(NamedTuple):
     cell_cache: int = 4096
     node_cache: int = 8192
     resident_bytes_max: int = 256 * 1024 * 1024
+    catalogues: Catalogues | None = None  # shared by the worlds of a node; else one per world
 
 
 class Trust(NamedTuple):
@@ -64,10 +65,14 @@ class Trust(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """The delivery whose frame is being folded; what it emits inherits from it (D4)."""
+    """The delivery whose frame is being folded; what it emits inherits from it (D4).
+
+    `ended` says that it ended or deleted its cell, so nothing it asked for may wake the cell.
+    """
 
     cell: CellId
     mail: Mail
+    ended: bool
 
     def entropy(self) -> bytes:
         """The entropy of this tick, and so the parent of all that it causes."""
@@ -112,7 +117,7 @@ class World:
         self.manifest = EMPTY
         # A world has a manifest from its first frame on; nothing is asked of it before.
         self.active: Active = _NONE_YET
-        self._catalogues: OrderedDict[bytes, Catalogue] = OrderedDict()
+        self._catalogues = self.settings.catalogues or Catalogues()
         self.cells: dict[str, Store[Cell]] = {}
         self.cell_count = 0
         self.mount({})
@@ -172,18 +177,8 @@ class World:
         self.active = activate(self.catalogue(manifest))
 
     def catalogue(self, manifest: bytes) -> Catalogue:
-        """The definitions of a manifest, active now or once (I28)."""
-        known = self._catalogues.get(manifest)
-        if known is None:
-            body = canon.decode(leaves.read_blob(self.blobs, manifest))
-            known = Catalogue.load(body, self._definition)
-            self._catalogues[manifest] = known
-            if len(self._catalogues) > CATALOGUES_MAX:
-                self._catalogues.popitem(last=False)
-        return known
-
-    def _definition(self, text: str) -> Any:
-        return canon.decode(leaves.read_blob(self.blobs, canon.raw_of(text)))
+        """The definitions of a manifest, active now or once."""
+        return self._catalogues.load(manifest, self.blobs)
 
     def workflow(self, name: str) -> Workflow:
         """An active workflow; delivery has made sure that it exists."""

@@ -24,6 +24,7 @@ from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Answer, Frame
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Input, Operate, Submit, TakeSnapshot
+from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.parts import KERNEL, Intent
 from tallystick.kernel.settle import next_due_ns
@@ -207,8 +208,7 @@ class Driver:
         params = record.params
         if params is None:
             assert record.params_hash is not None, "parameters stand inline or by digest"
-            params = self.blobs.get(record.params_hash)
-            assert params is not None, "a durable intent has its parameters"
+            params = read_blob(self.blobs, record.params_hash)
         return Job(
             world=self.world.id,
             intent=ident,

@@ -132,7 +132,7 @@ class Acts:
         jobs = Jobs()
         ports = sim.ports._replace(outbox=jobs)
         order = ForkOrder(parent, child, seq, decision["pending"])
-        forked = fork_world(ports, order, sim.runner)
+        forked = fork_world(ports, order, sim.runner, sim.plain)
         if decision["pending"] != "reissue":
             self._check_unasked(forked, jobs)
             forked.resume()
@@ -159,7 +159,8 @@ class Acts:
         frames = list(sim.journal.read(forked.world.id))
         first = self._first(forked)
         upto = [f for f in frames if f.last <= first.at_seq]
-        there = open_world(first.parent, upto, StagedBlobs(sim.journal, first.parent), sim.runner)
+        blobs = StagedBlobs(sim.journal, first.parent)
+        there = open_world(first.parent, upto, blobs, sim.runner, settings=sim.plain)
         must(root(there) == first.root, "I7", "a fork begins at another root than its parent")
 
     def _first(self, forked: Driver) -> Any:
@@ -175,7 +176,8 @@ class Acts:
             return  # the disk may have lost the fork's own frames
         for child, wanted in self.forks.items():
             blobs = StagedBlobs(sim.journal, child)
-            folded = open_world(child, sim.journal.read(child), blobs, sim.runner)
+            frames = sim.journal.read(child)
+            folded = open_world(child, frames, blobs, sim.runner, settings=sim.plain)
             must(root(folded) == wanted, "I7", "a fork changed after it was left alone")
 
     # ---- bad luck ---------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Acts:
         sim.generation += 1
         sim.pumping = sim.flushing = False
         sim.tickets = []
-        sim.driver = open_driver(sim.ports, deposed.world.id, sim.runner)
+        sim.driver = open_driver(sim.ports, deposed.world.id, sim.runner, sim.plain)
         if decision["write"]:
             sim.driver.resume()
             self._deposit(sim.driver, 1)

@@ -14,7 +14,7 @@ from tallystick.journal.base import Append, Journal
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root, state_root
-from tallystick.kernel.world import World
+from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.model.frames import GENESIS, Sealed, open_frame, verify_chain
 from tallystick.model.records import IntentOpened, KeyRevoked, KeyTrusted, ReceiptSettled
@@ -55,8 +55,10 @@ class Trail:
         world: str,
         limits_of: Mapping[bytes, Mapping[str, int]],
         effects: Mapping[str, tuple[str, str, str]],
+        settings: Settings | None = None,
     ) -> None:
         self.world = world
+        self.settings = settings
         self.effects = effects
         self.frames: list[Sealed] = []
         self.records: list[Any] = []
@@ -222,7 +224,8 @@ class Trail:
     def check_I2(self, world: World, journal: Journal, runner: Runner) -> None:  # noqa: N802
         """root(this world) = root(fold from genesis)."""
         blobs = StagedBlobs(journal, self.world)
-        folded = open_world(self.world, journal.read(self.world), blobs, runner)
+        frames = journal.read(self.world)
+        folded = open_world(self.world, frames, blobs, runner, settings=self.settings)
         must(folded.seq == world.seq, "I2", f"stands at {world.seq}, folds to {folded.seq}")
         must(state_root(folded) == state_root(world), "I2", "state roots differ")
         must(root(folded) == root(world), "I2", "roots differ")
@@ -237,14 +240,17 @@ class Trail:
         for row in rows if len(rows) <= 3 else (rows[0], rows[len(rows) // 2], rows[-1]):
             frames = journal.read(self.world, after=row.seq)
             blobs = StagedBlobs(journal, self.world)
-            opened = open_world(self.world, frames, blobs, runner, pinned=row.document)
+            opened = open_world(
+                self.world, frames, blobs, runner, pinned=row.document, settings=self.settings
+            )
             must(root(opened) == wanted, "I2", f"another root from the snapshot at {row.seq}")
 
     def check_I15(self, journal: Journal, runner: Runner) -> None:  # noqa: N802
         """Running everything again gives the same records (I15, I16, I28), and the chain holds."""
         damage = verify_chain(journal.read(self.world), world=self.world)
         must(damage is None, "I10", f"verify names {damage}")
-        world = open_world(self.world, [], StagedBlobs(journal, self.world), runner)
+        blobs = StagedBlobs(journal, self.world)
+        world = open_world(self.world, [], blobs, runner, settings=self.settings)
         found = verify(world, journal.read(self.world)).first
         must(found is None, "I15", f"run again: {found}")
 

@@ -330,12 +330,8 @@ class Model:
         self.take("IntentAttached", "I3", intent=known["intent"])
         if known["settled"] is None:
             self.open[known["intent"]]["waiters"].append(asked["issuer_ref"])
-        elif ident not in self.ended or (self.ended[ident] != "deleted" and self._goes_on(ident)):
+        elif ident not in self.ended:
             self._push(ident, 0, *_envelope(known["settled"], asked["issuer_ref"]))
-
-    def _goes_on(self, ident: Ident) -> bool:
-        """An entity that completed while mail waits is at work again at once."""
-        return bool(self.cells[ident]["status"] == "running")
 
     def _perform(self, cell: Cell, intent: bytes, asked: Mapping[str, Any]) -> None:
         effect = asked["effect"]

@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from tallystick.errors import DiskFull, JournalCorrupt, NotOwner, SyncFailed
+from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.inputs import Progress, Settle
 from tallystick.kernel.world import Settings
 from tallystick.model.catalogue import Catalogue
@@ -91,6 +92,7 @@ class Simulation:
         self.journal = SimJournal(self._nth("flush", "lying"))
         self.outside = SimExecutor(plan.seed, self._nth("outside"))
         self.runner = PythonRunner(program.FUNCTIONS)
+        self.plain = Settings(catalogues=Catalogues())
         self.points = Points()
         self.points.listener = self._at
         self.kills = [dict(d) for d in plan.decisions if d.get("fault") == "crash"]
@@ -100,7 +102,7 @@ class Simulation:
         self.bundles = [bundle_of(self.config.limits), bundle_of({**self.config.limits, "fuel": 9})]
         bounds = self.config.bounds()
         limits_of = {bundle.manifest: bounds for bundle in self.bundles}
-        self.trail = Trail(WORLD, limits_of, _executors())
+        self.trail = Trail(WORLD, limits_of, _executors(), self.plain)
         self.journal.on_append = self._committed
         self.acts = Acts(self)
         self.driver: Driver | None = None
@@ -172,7 +174,7 @@ class Simulation:
     def _settings(self) -> Settings:
         # Every start draws another cache: neither size nor spilling may change a root (I20).
         cache = self.config.cell_cache if not self.generation else self.chance.choice((1, 2, 4096))
-        return Settings(cache, 8192, self.config.resident_bytes_max)
+        return Settings(cache, 8192, self.config.resident_bytes_max, self.plain.catalogues)
 
     def later(self, after_ns: int, kind: str, what: Any) -> None:
         """Put a job on the heap."""
