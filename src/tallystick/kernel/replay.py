@@ -176,9 +176,9 @@ def _difference(seq: int, recorded: list[Record], made: tuple[Record, ...]) -> F
         if type(record) is not type(made[i]):
             got = type(made[i]).__name__
             return _found(seq + i, record, "record", type(record).__name__, got)
-        for name, expected, got in _fields(record, made[i]):
-            if expected != got:
-                return _found(seq + i, record, name, _shown(expected), _shown(got))
+        pairs = _fields(record, made[i])
+        name, expected, got = next(each for each in pairs if each[1] != each[2])
+        return _found(seq + i, record, name, _shown(expected), _shown(got))
     if len(made) > len(recorded):
         extra = made[len(recorded)]
         return _found(seq + len(recorded), extra, "record", None, type(extra).__name__)
