@@ -10,12 +10,14 @@ import pytest
 from tallystick.kernel.inputs import Settle
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import Settings
+from tallystick.model.cells import CellId
 from tallystick.modules.python import Outcome
-from tallystick.node.worlds import marks_of, world_at
+from tallystick.node.worlds import ForkOrder, fork_world, marks_of, world_at
 from tallystick.values import canon
 from tests import worlds
 from tests.kernel import mixed
 from tests.rig import Rig
+from tests.worlds import CREATED, FUNCTIONS, ORDER, created, order_documents
 
 FILE = "t/File@1"
 KEEP = "t/keep@1"
@@ -171,3 +173,30 @@ def test_large_params_and_payloads_are_followed() -> None:
     collect(rig)
     assert canon.raw_of(copy) in held(rig)
     check_whole(rig)
+
+
+@pytest.mark.clause("K-44", "X-08")
+@pytest.mark.invariant("I7", "I21")
+def test_a_parent_keeps_what_its_forks_read() -> None:
+    """KN-13: a sweep of the parent leaves a fork's snapshot readable, and its past too."""
+    rig = Rig(order_documents(), FUNCTIONS)
+    for i in range(40):
+        rig.send(CREATED, created(f"o-{i}"))
+    rig.driver.snapshot()
+    order = ForkOrder(rig.world.id, "11111111-1111-4111-8111-111111111111")
+    forked = fork_world(rig.ports(), order, rig.runner)
+    forked.snapshot()
+    wanted = root(forked.world)
+    for i in range(40):
+        rig.settle(rig.jobs.all[i], {"ref": "r"})
+    rig.driver.snapshot()
+    gone, _ = collect(rig)
+    assert gone > 0, "the parent's older index is no longer pinned by itself"
+    again = world_at(rig.journal, forked.world.id, rig.runner)
+    assert root(again) == wanted
+    for i in range(40):
+        cell = again.cell(CellId(ORDER, canon.encode(f"o-{i}")))
+        assert cell is not None
+        assert again.state_of(cell) is not None
+    for seq in (10, 60, 100):
+        assert world_at(rig.journal, rig.world.id, rig.runner, seq=seq).seq >= seq

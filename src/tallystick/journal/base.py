@@ -78,3 +78,7 @@ class Journal(Protocol):
         Refuses a child that exists: a history is never replaced.
         """
         ...
+
+    def forks(self, world: str) -> list[str]:
+        """The children of a world: they read its blobs, so a collection must ask them too."""
+        ...

@@ -105,6 +105,10 @@ class MemoryJournal:
             )
         self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
 
+    def forks(self, world: str) -> list[str]:
+        """The children of a world, in the order they were forked."""
+        return [name for name, book in self._books.items() if book.parent == world]
+
     def sweep(self, world: str, keep: frozenset[bytes]) -> tuple[int, int]:
         """Remove blobs that are not to be kept: how many went, and how many bytes."""
         book = self._book(world)

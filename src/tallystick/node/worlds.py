@@ -127,16 +127,22 @@ def fork_world(
 
 def marks_of(journal: Journal, world: World, keep: int = 1) -> frozenset[bytes]:
     """The digests that a collection must keep: newest snapshots, every frame, what is live."""
-    blobs = StagedBlobs(journal, world.id)
-    marks = Marks(blobs, world.catalogue)
-    rows = journal.snapshots(world.id)
-    # Genesis is pinned: every frame can still be folded, so every frame's blobs are kept.
-    marks.tail(journal.read(world.id))
-    for row in rows[-keep:] if keep else []:
-        marks.snapshot(row.document)
-    for store in world.stores().values():
-        marks.index(store.root)
-    return marks.digests()
+    kept: dict[bytes, None] = {}
+    waiting = [world.id]
+    while waiting:
+        name = waiting.pop()
+        marks = Marks(StagedBlobs(journal, name), world.catalogue)
+        # Genesis is pinned: every frame can still be folded, so every frame's blobs are kept.
+        marks.tail(journal.read(name))
+        for row in journal.snapshots(name)[-keep:] if keep else []:
+            marks.snapshot(row.document)
+        if name == world.id:
+            for store in world.stores().values():
+                marks.index(store.root)
+        kept.update(marks.kept)
+        # A fork reads its parent's blobs: what it pins must not be swept here (I7, I21).
+        waiting += journal.forks(name)
+    return frozenset(kept)
 
 
 def _blobs(ports: Ports, world_id: str) -> StagedBlobs:

@@ -122,9 +122,6 @@ class Acts:
         parent = driver.world.id
         before = (sim.journal.head(parent), sim.journal.flushes, root(driver.world))
         seq = 1 + int(decision["pick"] * (sim.journal.head(parent).seq - 1))
-        if self.swept:
-            # Rows of collected snapshots are still listed, so only the newest one is a base.
-            seq = max([seq, *[row.seq for row in sim.journal.snapshots(parent)]])
         # A number of its own for each attempt: one that died half-way keeps its name.
         self.children += 1
         name = sha256(f"{sim.plan.seed} fork {self.children}".encode()).digest()

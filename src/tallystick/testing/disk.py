@@ -88,6 +88,10 @@ class SimJournal:
         """Register a child."""
         self._view.fork(parent, at, child)
 
+    def forks(self, world: str) -> list[str]:
+        """Forks as the node sees them."""
+        return self._view.forks(world)
+
     def sweep(self, world: str, keep: frozenset[bytes]) -> tuple[int, int]:
         """Remove blobs that are not kept."""
         return self._view.sweep(world, keep)
