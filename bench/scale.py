@@ -36,7 +36,7 @@ from tallystick.node.worlds import ForkOrder, fork_world, open_driver, world_at
 from tallystick.values import canon
 from tests.rig import WORLD, Rig
 
-CHUNK = 20_000  # cells between two snapshots
+CHUNK = 50_000  # cells between two snapshots
 TOUCHED = 20_000  # ticks of a fresh process: enough to fill its caches
 DIRTY = 1_000
 TICKS = 2_000
