@@ -46,11 +46,12 @@ def _growth(scale: Mapping[str, Any]) -> Iterator[Goal]:
     rows = scale["sizes"]
     first, last = rows[0], rows[-1]
     for kind in ("hot", "new", "cold"):
-        costs = [row[f"tick_{kind}"]["us_cpu"] for row in rows]
-        ratio = costs[-1] / costs[0]
+        costs = [row[f"tick_{kind}"]["us"] for row in rows]
+        ratio = max((cost / costs[0] for cost in costs), key=lambda each: abs(each - 1))
         shown = " -> ".join(f"{cost:.0f}" for cost in costs)
         name = f"cost per tick flat, {kind} cells, {first['cells']:,} to {last['cells']:,}"
-        yield Goal(name, "+-20 %", f"{shown} us, x {ratio:.2f}", abs(ratio - 1) <= 0.2)
+        figure = f"{shown} us, at most x {ratio:.2f}"
+        yield Goal(name, "+-20 %", figure, abs(ratio - 1) <= 0.2)
     held = last["memory"]["mb_visited"] - last["memory"]["mb_before"]
     name = f"memory of {last['cells']:,} parked cells"
     yield Goal(
@@ -151,7 +152,8 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 READING = """\
-`one core` is units per second of processor time, which neighbours cannot stretch; it decides.
+`one core` is units per second of processor time, which neighbours stretch less than the wall clock
+(they still share its caches); it decides.
 `windows` is the wall clock in the lower quartile of short windows, median of the rounds; `best` is
 its best round, `whole run` the wall clock of the best whole run.
 L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups of 256
@@ -214,7 +216,7 @@ def _growth_table(scale: Mapping[str, Any]) -> list[str]:
     rows = [
         [
             f"{row['cells']:,}",
-            *[f"{row[f'tick_{kind}']['us_cpu']:.0f}" for kind in ("hot", "new", "cold")],
+            *[f"{row[f'tick_{kind}']['us']:.0f}" for kind in ("hot", "new", "cold")],
             f"{row['memory']['mb_visited'] - row['memory']['mb_before']:.1f}",
             f"{row['snapshot']['ms']:.0f} ({row['snapshot']['dirty']:,})",
             f"{row['fork']['ms']:.1f}",
@@ -223,5 +225,5 @@ def _growth_table(scale: Mapping[str, Any]) -> list[str]:
         for row in scale["sizes"]
     ]
     heads = ["cells", "hot us", "new us", "cold us", "MB", "snapshot ms (dirty)", "fork ms"]
-    words = f"Growth, on the {scale['path']} path; ticks of the counter in processor time."
+    words = f"Growth, on the {scale['path']} path; ticks of the counter in quiet windows."
     return ["## Growth", "", words, "", *_markdown([*heads, "open ms"], rows)]

@@ -87,7 +87,7 @@ class Field:
 
     def ticks(self, numbers: list[int]) -> dict[str, Any]:
         """Ticks of these counters, in windows."""
-        watch = Stopwatch(100)
+        watch = Stopwatch(20)
         for number in numbers:
             self.add(number)
             watch.add(1)

@@ -3,7 +3,7 @@
 The lower quartile of many windows is what the code costs when it is left in peace; the total is
 what the run took, neighbours and collector included.
 Both are reported: the first compares commits, the second keeps the first honest.
-Processor time is the third: neighbours cannot stretch it, and waiting for a disk is not in it.
+Processor time is the third: neighbours stretch it less, and waiting for a disk is not in it.
 """
 
 from __future__ import annotations
