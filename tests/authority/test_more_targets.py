@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tallystick.authority.addresses import reaches_loopback
+from tallystick.authority.enforcers import builtin
 from tallystick.authority.paths import covers_path, glob_covers
 from tallystick.authority.urls import Url, covers_host, read_url
 
@@ -36,3 +37,8 @@ def test_every_url_has_a_path_that_begins_with_a_slash():
         found = read_url(text)
         assert isinstance(found, Url)
         assert found.path == "/"
+
+
+def test_the_plain_effect_capability_asks_for_nothing_more():
+    """AG-02: `sys/effect` grants by being bound; its enforcer has no parameters to look at."""
+    assert builtin("effect", {"cap_params": {}, "params": {"any": 1}}).ok

@@ -1,0 +1,81 @@
+"""Records that the hot encoders leave to the general codec, and those at their edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallystick.model import hot
+from tallystick.model.records import (
+    EventAdmitted,
+    IntentOpened,
+    Judged,
+    ReceiptSettled,
+    Ticked,
+    load_record,
+    put_record,
+)
+from tallystick.values import canon
+from tests.rig import Rig
+from tests.worlds import CREATED, FUNCTIONS, created, order_documents
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[type, Any]:
+    """One record of each kind, from a real journal."""
+    rig = Rig(order_documents(), FUNCTIONS)
+    rig.send(CREATED, created("o-1"))
+    rig.settle(rig.jobs.all[0], {"ref": "r"})
+    return {type(record): record for record in rig.records()}
+
+
+BATCH = {
+    "alg": "ed25519-batch",
+    "key": "0" * 16,
+    "root": b"r" * 32,
+    "size": 2,
+    "index": 0,
+    "path": [b"p" * 32],
+    "sig": b"s" * 64,
+}
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.parametrize(
+    ("kind", "field", "change"),
+    [
+        (EventAdmitted, "origin", lambda held: held._replace(principal="alice")),
+        (EventAdmitted, "origin", lambda held: held._replace(kind="system")),
+        (EventAdmitted, "schema", lambda held: "t/é@1"),
+        (IntentOpened, "judged", lambda held: held._replace(policy=None)),
+        (IntentOpened, "judged", lambda held: held._replace(capability=None)),
+        (IntentOpened, "judged", lambda held: held._replace(inputs_digest=None)),
+        (IntentOpened, "judged", lambda held: held._replace(capacity=None)),
+        (IntentOpened, "judged", lambda held: held._replace(shape=None)),
+        (IntentOpened, "judged", lambda held: Judged("no")),
+        (ReceiptSettled, "seal", lambda held: BATCH),
+        (ReceiptSettled, "seal", lambda held: {**held, "alg": "other"}),
+        (Ticked, "metrics", lambda held: {"a": 1}),
+        (Ticked, "logs", lambda held: [{"level": "info", "message": "m"}]),
+    ],
+)
+def test_rare_records_have_the_same_bytes(
+    written: dict[type, Any], kind: type, field: str, change: Any
+):
+    """VA-01 for records: whatever the hot path leaves out, both writers agree and it reads back."""
+    record = written[kind]
+    other = record._replace(**{field: change(getattr(record, field))})
+    data = hot.put(other)
+    assert data == put_record(other) != put_record(record)
+    assert load_record(canon.decode(canon.PREFIX + data)) == other
+
+
+@pytest.mark.clause("K-12")
+def test_more_names_than_are_remembered(written: dict[type, Any]):
+    """VA-01 for records: names chosen by a stranger are written right and do not pile up."""
+    ticked = written[Ticked]
+    for number in range(4_200):
+        other = ticked._replace(workflow=f"t/w{number}@1")
+        assert hot.put(other) == put_record(other)
+    assert len(hot._NAMES) <= 4096
