@@ -21,9 +21,9 @@ from tallystick.values import canon
 
 GENESIS: Final = bytes(32)
 
-_HEAD: Final = canon.PREFIX + canon.head(5, 5) + canon.put_key("v") + canon.put_int(1)
-_SEQ: Final = canon.put_key("seq")
-_PREV: Final = canon.put_key("prev")
+_VERSION: Final = canon.put_key("v") + canon.put_int(1)
+_HEAD: Final = canon.PREFIX + canon.head(5, 5) + _VERSION + canon.put_key("seq")
+_PREV: Final = canon.put_key("prev") + canon.head(2, 32)
 _WORLD: Final = canon.put_key("world")
 _RECORDS: Final = canon.put_key("records")
 
@@ -61,22 +61,14 @@ class Damage(NamedTuple):
 
 def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> Sealed:
     """Encode and chain the records of one frame; `seq` is the number of the first."""
-    assert records, "a frame holds at least one record"
-    body = b"".join(
-        [
-            _HEAD,
-            _SEQ,
-            canon.put_int(seq),
-            _PREV,
-            canon.put_bytes(prev),
-            _WORLD,
-            canon.put_text(world),
-            _RECORDS,
-            canon.head(4, len(records)),
-            *[hot.put(record) for record in records],
-        ]
-    )
-    last = seq + len(records) - 1
+    n = len(records)
+    assert n, "a frame holds at least one record"
+    out = [_HEAD, canon.put_int(seq), _PREV, prev, _WORLD, hot.name(world), _RECORDS]
+    out.append(canon.head(4, n))
+    for record in records:
+        out.append(hot.put(record))  # noqa: PERF401 - a comprehension costs more for one or two
+    body = b"".join(out)
+    last = seq + n - 1
     return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))
 
 

@@ -41,7 +41,18 @@ class _Names(dict[str, bytes]):
         return made
 
 
+class _Lengths(dict[int, bytes]):
+    """Heads of byte strings by their length, so that head and bytes are joined without a call."""
+
+    def __missing__(self, length: int) -> bytes:
+        made = canon.head(2, length)
+        if len(self) < 4096:
+            self[length] = made
+        return made
+
+
 _NAMES: Final = _Names()
+_OCTETS: Final = _Lengths()
 _INTS: Final = tuple(canon.put_int(n) for n in range(24))
 _MAPS: Final = tuple(canon.head(5, n) for n in range(24))
 _K = canon.put_key
@@ -63,6 +74,11 @@ def put(record: Record) -> bytes:
     return put_record(record) if made is None else made
 
 
+def name(text: str) -> bytes:
+    """An encoded text that recurs; it is remembered."""
+    return _NAMES[text]
+
+
 # ---- events ---------------------------------------------------------------------------------
 
 _KEY: Final = _K("key")
@@ -76,9 +92,10 @@ _LOGICAL: Final = _K("logical_ns")
 
 def _stamp(stamp: Stamp) -> bytes:
     now_ns, logical_ns, entropy = stamp
-    return b"".join(
-        (_STAMP, _put_int(now_ns), _ENTROPY, _put_bytes(entropy), _LOGICAL, _put_int(logical_ns))
-    )
+    now = _put_int(now_ns)
+    # Logical time follows the clock while the world is not busier than that.
+    logical = now if logical_ns == now_ns else _put_int(logical_ns)
+    return b"".join((_STAMP, now, _ENTROPY, _OCTETS[len(entropy)], entropy, _LOGICAL, logical))
 
 
 _ARM: Final = _K("arm")
@@ -90,7 +107,8 @@ def _target(target: Target) -> bytes | None:
     if not (upcast is None and value is None and init is None and caps is None and caller is None):
         return None
     head = _MAPS[3] if arm is None else _MAPS[4] + _ARM + _NAMES[arm]
-    return b"".join((head, _KEY, _put_bytes(key), _CREATE[create], _WORKFLOW, _NAMES[workflow]))
+    place = _CREATE[create]
+    return b"".join((head, _KEY, _OCTETS[len(key)], key, place, _WORKFLOW, _NAMES[workflow]))
 
 
 _FROM_TICK: Final = _K("origin") + canon.head(5, 4) + _KEY
@@ -109,7 +127,8 @@ def _source(source: Source) -> bytes | None:
     return b"".join(
         (
             _FROM_TICK,
-            _put_bytes(key),
+            _OCTETS[len(key)],
+            key,
             _FROM_WORKFLOW,
             _put_int(tick_seq),
             _WORKFLOW,
@@ -145,7 +164,8 @@ def _event(record: EventAdmitted) -> bytes | None:
             _INTS[hops] if hops < 24 else _put_int(hops),
             b"" if stamp is None else _stamp(stamp),
             _VALUE,
-            _put_bytes(value),
+            _OCTETS[len(value)],
+            value,
             came,
             _EVENT,
             _NAMES[schema],
@@ -189,16 +209,18 @@ def _ticked(record: Ticked) -> bytes | None:
         return None
     events, effects, fuel = record[11], record[12], record[13]
     before, after, state, result = record[15], record[16], record[17], record[19]
+    key, size, index, version = record[1], record[7], record[5], record[8]
     n = 16 + (before is not None) + (after is not None) + (state is not None)
     return b"".join(
         (
             _MAPS[n + (result is not None)],
             _KEY,
-            _put_bytes(record[1]),
+            _OCTETS[len(key)],
+            key,
             _FUEL,
             _INTS[fuel] if fuel < 24 else _put_int(fuel),
             _SIZE,
-            _put_int(record[7]),
+            _put_int(size),
             b"" if after is None else _AFTER + after,
             b"" if state is None else _STATE + _put_bytes(state),
             b"" if before is None else _BEFORE + before,
@@ -221,11 +243,11 @@ def _ticked(record: Ticked) -> bytes | None:
             _INPUT_SEQ,
             _put_int(record[4]),
             _INPUT_INDEX,
-            _put_int(record[5]),
+            _INTS[index] if index < 24 else _put_int(index),
             _MODULE_HASH,
             record[3],
             _STATE_VERSION,
-            _put_int(record[8]),
+            _INTS[version] if version < 24 else _put_int(version),
             _WORKFLOW_HASH,
             record[2],
         )
@@ -266,7 +288,7 @@ def _judged(judged: Judged) -> bytes | None:
             _POLICY,
             _MAPS[3] if ident is None else _MAPS[4] + _ID + _NAMES[ident],
             _RULE,
-            _put_int(number),
+            _INTS[number] if number < 24 else _put_int(number),
             _POLICY,
             _NAMES[policy],
             _DECISION,
@@ -292,11 +314,12 @@ def _origin(origin: Origin) -> bytes:
     return b"".join(
         (
             _ORIGIN,
-            _put_bytes(key),
+            _OCTETS[len(key)],
+            key,
             _KIND,
             _NAMES[kind],
             _INDEX,
-            _put_int(index),
+            _INTS[index] if index < 24 else _put_int(index),
             _TICK_SEQ,
             _put_int(tick_seq),
             _WORKFLOW,
@@ -336,7 +359,8 @@ def _opened(record: IntentOpened) -> bytes | None:
             trail,
             _origin(origin),
             _PARAMS,
-            _put_bytes(params),
+            _OCTETS[len(params)],
+            params,
             _OPENED,
             _NAMES[executor],
             b"" if issuer is None else _ISSUER + _put_text(issuer),
@@ -367,7 +391,7 @@ def _to(to: tuple[Address, ...]) -> bytes:
     if not to:
         return _TO_NONE
     workflow, key = to[0]
-    return b"".join((_ADDRESS, _put_bytes(key), _WORKFLOW, _NAMES[workflow]))
+    return b"".join((_ADDRESS, _OCTETS[len(key)], key, _WORKFLOW, _NAMES[workflow]))
 
 
 _SINGLE: Final = _SEAL + canon.head(5, 3) + _K("alg") + canon.put_text("ed25519") + _KEY
@@ -376,7 +400,8 @@ _SIG: Final = _K("sig")
 
 def _seal(seal: dict[str, Any]) -> bytes:
     if len(seal) == 3 and seal["alg"] == "ed25519":
-        return b"".join((_SINGLE, _NAMES[seal["key"]], _SIG, _put_bytes(seal["sig"])))
+        sig = seal["sig"]
+        return b"".join((_SINGLE, _NAMES[seal["key"]], _SIG, _OCTETS[len(sig)], sig))
     return _SEAL + canon.encode_item(seal)
 
 
@@ -402,11 +427,12 @@ def _settled(record: ReceiptSettled) -> bytes | None:
             _STATUS,
             _NAMES[status],
             _ATTEMPT,
-            _put_int(attempt),
+            _INTS[attempt] if attempt < 24 else _put_int(attempt),
             _OUTCOME,
             _NAMES[outcome],
             _PAYLOAD,
-            _put_bytes(payload),
+            _OCTETS[len(payload)],
+            payload,
             _ENDED,
             _put_int(ended_ns),
             _EXECUTOR,
