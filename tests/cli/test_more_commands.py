@@ -1,0 +1,204 @@
+"""The command line: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tallystick import __version__
+from tallystick.cli import demo, orders, simulate, trace
+from tallystick.cli.main import main, tally
+from tallystick.errors import ReplayDiverged, UnknownName
+from tests import worlds
+from tests.kernel import mixed
+
+
+@pytest.mark.clause("K-25")
+def test_the_demonstration_prints_the_same_every_time():
+    """ST-11: two runs print the same, end with equal roots, and show each frame of the journal."""
+    first, second = (CliRunner().invoke(tally, ["demo"]) for _ in range(2))
+    assert (first.exit_code, first.output) == (0, second.output)
+    assert first.output.rstrip().endswith("\nequal")
+    told = json.loads(CliRunner().invoke(tally, ["demo", "--json"]).output)
+    assert told["root"] in first.output
+    assert told["equal"] is True
+    assert first.output.count(" + ") == len({line["frame"] for line in told["trace"]})
+
+
+@pytest.mark.clause("K-19")
+def test_a_lost_world_that_opens_otherwise_stops_the_story(monkeypatch: pytest.MonkeyPatch):
+    """ST-11: the story compares roots itself; another root is an error, not a line of output."""
+    story = demo.Story(lambda _text: None)
+    story.place()
+    roots = iter([b"one", b"other"])
+    monkeypatch.setattr(demo, "root", lambda _world: next(roots))
+    with pytest.raises(ReplayDiverged):
+        story.die()
+
+
+def test_a_replay_that_differs_ends_with_4(monkeypatch: pytest.MonkeyPatch):
+    """ST-11: `tally demo` says NOT EQUAL and exits with the code of a divergence."""
+    plain = demo.Story.proof
+    monkeypatch.setattr(demo.Story, "proof", lambda self: {**plain(self), "equal": False})
+    done = CliRunner().invoke(tally, ["demo"])
+    assert done.exit_code == 4
+    assert "NOT EQUAL" in done.output
+
+
+def test_a_story_whose_ticks_differ_is_refused():
+    """ST-11: run again with other code, the proof raises the first difference."""
+    story = demo.Story(lambda _text: None)
+    story.tell()
+    other = {**orders.FUNCTIONS, ("shop/code@1", "orders:ledger"): lambda *_: {"orders": 9}}
+    story.runner = demo.PythonRunner(other)
+    with pytest.raises(ReplayDiverged):
+        story.proof()
+
+
+# ---- endings --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing() -> Iterator[dict[str, BaseException]]:
+    """A command of the group that raises what a test gives it."""
+    given: dict[str, BaseException] = {}
+
+    @click.command("fail")
+    @click.option("--json", is_flag=True)
+    def fail(**_options: Any) -> None:
+        raise given["error"]
+
+    tally.add_command(fail)
+    yield given
+    del tally.commands["fail"]
+
+
+def end_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["tally", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+@pytest.mark.clause("K-24")
+def test_an_error_of_ours_ends_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    failing: dict[str, BaseException],
+):
+    """ST-06: code, sentence and hint on the error stream; with --json one problem object."""
+    error = UnknownName("no such thing", code="t.unknown", hint="look again")
+    failing["error"] = error
+    assert end_of(monkeypatch, "fail") == error.exit_code
+    assert capsys.readouterr().err == "t.unknown: no such thing\nhint: look again\n"
+    assert end_of(monkeypatch, "fail", "--json") == error.exit_code
+    assert json.loads(capsys.readouterr().err)["code"] == "t.unknown"
+
+
+def test_misuse_and_abort_have_their_codes(
+    monkeypatch: pytest.MonkeyPatch, failing: dict[str, BaseException]
+):
+    """ST-06: words that are no command end with 2, an aborted command with 1."""
+    assert end_of(monkeypatch, "nonsense") == 2
+    failing["error"] = click.Abort()
+    assert end_of(monkeypatch, "fail") == 1
+
+
+@pytest.mark.parametrize("module", ["tallystick", "tallystick.cli.main"])
+def test_the_package_is_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str
+):
+    """ST-11: `python -m tallystick` is `tally`."""
+    monkeypatch.setattr(sys, "argv", ["tally", "--version"])
+    monkeypatch.delitem(sys.modules, module if module.endswith("main") else "none", raising=False)
+    runpy.run_module(module, run_name="__main__")
+    assert capsys.readouterr().out.strip().endswith(__version__)
+
+
+# ---- the order world ------------------------------------------------------------------------
+
+
+def receipt(status: str, effect: str = orders.CHARGE) -> dict[str, Any]:
+    return {"$tag": "Receipt", "$value": {"status": {"$tag": status}, "effect": effect}}
+
+
+def test_an_order_is_refused_after_four_attempts():
+    """ST-11: charge, pause, charge again; the fourth error ends the order with its reason."""
+    placed = {"$tag": "Placed", "$value": {"order_id": "o", "cents": 5}}
+    ctx = {"logical_now_ns": 7}
+    made = orders.orders(None, placed, ctx)
+    for attempt in range(1, 4):
+        assert made.state["attempt"] == attempt
+        assert made.effects[0]["idempotency_key"] == b"charge/%d" % attempt
+        made = orders.orders(made.state, receipt("error"), ctx)
+        assert made.effects[0]["params"]["deliver_at_ns"] == 7 + orders.PAUSE_NS
+        made = orders.orders(made.state, receipt("ok", orders.TIMER), ctx)
+    made = orders.orders(made.state, receipt("timeout"), ctx)
+    assert (made.status, made.reason["code"]) == ("failed", "payment.timeout")
+    assert made.state["phase"] == "refused"
+    assert orders.orders(None, receipt("ok"), ctx).state is None
+    assert orders.orders(made.state, placed, ctx).state == made.state
+
+
+def test_every_record_has_a_line():
+    """K-25: a trace names each record in its order; those without a sentence stay empty."""
+    rig = mixed.mixed_rig()
+    mixed.play(rig)
+    rig.send(worlds.GO, worlds.go("a", "note"))
+    told = list(trace.lines(rig.journal.read(rig.world.id)))
+    assert [line["seq"] for line in told] == list(range(1, rig.world.seq + 1))
+    kinds = [type(record).__name__ for record in rig.records()]
+    assert [line["record"] for line in told] == kinds
+    for line in told:
+        assert bool(line["text"]) == (line["record"] in trace.LINES)
+
+
+# ---- the simulation -------------------------------------------------------------------------
+
+
+def test_a_campaign_writes_its_report(tmp_path: Path):
+    """RL-15, in small: seeds are counted, the report is written, nothing failed."""
+    path = tmp_path / "sim.json"
+    words = ["--seeds", "4", "--jobs", "1", "--base-seed", "cli", "--report", str(path)]
+    done = CliRunner().invoke(simulate.main, words)
+    assert done.exit_code == 0, done.output
+    told = json.loads(path.read_text())
+    assert (told["seeds"], told["failures"]) == (4, [])
+
+
+@pytest.mark.parametrize(("caught", "code"), [(True, 0), (False, 1)])
+def test_the_control_fails_when_a_defect_is_missed(
+    monkeypatch: pytest.MonkeyPatch, caught: bool, code: int
+):
+    """RL-16, in small: a missed defect makes the control fail and is named."""
+    row = {"defect": "d", "caught": caught, "seeds": 1, "invariant": "I1", "decisions": 2}
+    monkeypatch.setattr(simulate, "catch", lambda name, *_: {**row, "defect": name})
+    words = ["--control", "--jobs", "1", "--base-seed", "cli"]
+    done = CliRunner().invoke(simulate.main, words)
+    assert done.exit_code == code, done.output
+    assert ("MISSED" in done.output) == (not caught)
+
+
+def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch):
+    """RL-15: a seed that breaks an invariant is named, and the campaign ends with 1."""
+    plain = simulate.run_seed
+
+    def broken(base: str, index: int) -> Any:
+        out = plain(base, index)
+        out.invariant, out.message = "trace", "planted"
+        return out
+
+    monkeypatch.setattr(simulate, "run_seed", broken)
+    done = CliRunner().invoke(simulate.main, ["--seeds", "1", "--jobs", "1"])
+    assert done.exit_code == 1
+    assert "planted" in done.output
+    assert len(simulate._commit()) in (7, 40)
