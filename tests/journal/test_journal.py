@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from tallystick.errors import Conflict, UnknownName
 from tallystick.journal.base import Append, Fenced, Head, Journal, SnapshotRow
 from tallystick.journal.memory import MemoryJournal
+from tallystick.journal.sqlite import SqliteJournal
 from tallystick.model.frames import GENESIS, Sealed, seal_frame, verify_chain
 from tallystick.model.records import Noted
 from tallystick.values import canon
@@ -17,15 +19,18 @@ WORLD = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
 CHILD = "0b7e4f7a-6b3c-4a57-9f0e-3f1f2a6f9a01"
 GRANDCHILD = "0b7e4f7a-6b3c-4a57-9f0e-3f1f2a6f9a02"
 
-Make = Callable[[], Journal]
+Make = Callable[[Path], Journal]
 
 # Every implementation of the port; a new one is a line here.
-JOURNALS: dict[str, Make] = {"memory": MemoryJournal}
+JOURNALS: dict[str, Make] = {
+    "memory": lambda _folder: MemoryJournal(),
+    "sqlite": SqliteJournal,
+}
 
 
 @pytest.fixture(params=list(JOURNALS))
-def journal(request: pytest.FixtureRequest) -> Journal:
-    return JOURNALS[request.param]()
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
+    return JOURNALS[request.param](tmp_path / "data")
 
 
 def frames(world: str, after: Head, sizes: Sequence[int]) -> list[Sealed]:
