@@ -131,6 +131,13 @@ class Rules:
                 return Denial(STAGE, "policy.expression_fault", message, rule.label, None)
         return Denial(STAGE, "policy.no_match", "no rule allows the request", None, None)
 
+    def standing(self, facts: PolicyFacts) -> PolicyVerdict | Denial | None:
+        """What these names are always told; None when parameters, key or time have a say."""
+        for rule in self.rules:
+            if rule.fits(facts):
+                return rule.outcome if rule.where is None else None
+        return None
+
     def _track(self, names: tuple[Any, ...], facts: PolicyFacts) -> tuple[Rule, ...]:
         """The rules that can match these names, up to the first that always does."""
         found: list[Rule] = []

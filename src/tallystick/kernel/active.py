@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from tallystick.authority.policy import Rules
+from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.model import envelopes
-from tallystick.model.catalogue import Catalogue, Grant, Subscription, Upcast, Workflow
+from tallystick.model.catalogue import Catalogue, Effect, Grant, Subscription, Upcast, Workflow
 from tallystick.model.effects import Site
+from tallystick.model.records import JudgedGrant, JudgedRule
 from tallystick.values import names
 
 # Continuations reach a cell by their recorded origin, never through the routing table (K-13).
@@ -33,6 +34,17 @@ class Route:
     forged: frozenset[str] = frozenset()
 
 
+class Agreed(NamedTuple):
+    """What capability and policy said yes with, and the two as they are recorded."""
+
+    effect: Effect
+    site: Site
+    held: Grant
+    verdict: PolicyVerdict
+    grant: JudgedGrant
+    rule: JudgedRule
+
+
 @dataclass(frozen=True, slots=True)
 class Active:
     """The active manifest, compiled."""
@@ -43,6 +55,8 @@ class Active:
     slots: Mapping[str, Mapping[str, Grant]]
     # Prepared identities by (workflow, effect), made when first asked for.
     sites: dict[tuple[str, str], Site]
+    # Agreements that no parameter, key or moment can change, by (workflow, effect, cap slot).
+    standing: dict[tuple[str, str, str | None], Agreed]
 
 
 def activate(catalogue: Catalogue) -> Active:
@@ -56,6 +70,7 @@ def activate(catalogue: Catalogue) -> Active:
             for workflow, bound in catalogue.bindings.items()
         },
         sites={},
+        standing={},
     )
 
 

@@ -21,6 +21,7 @@ from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import EnforcerAnswer
 from tallystick.authority.policy import PolicyFacts, PolicyVerdict
 from tallystick.errors import NotCanonical, SchemaMismatch
+from tallystick.kernel.active import Agreed
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
@@ -68,11 +69,10 @@ class Case(NamedTuple):
 
     def origin(self) -> Origin:
         """The recorded origin of this effect."""
-        asking = self.asking
-        workflow = asking.workflow
-        key = asking.cell.id.key
-        place = (asking.tick_seq, self.index)
-        return make(Origin, ("workflow", workflow.name, workflow.hash, key, *place))
+        _, asking, index, _ = self
+        cell, workflow, tick_seq, _ = asking
+        fields = ("workflow", workflow.name, workflow.hash, cell.id.key, tick_seq, index)
+        return make(Origin, fields)
 
 
 class Opened(NamedTuple):
@@ -87,6 +87,11 @@ class Opened(NamedTuple):
 
 def judge(case: Case) -> Opened | None:
     """Judge one effect and record the outcome; what was opened, or None."""
+    agreed = _standing(case)
+    if agreed is not None:
+        fitting = _shaped(case, agreed.effect)
+        if not isinstance(fitting, Denial):
+            return _open(case, _position(case, agreed.site, fitting), fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
@@ -98,9 +103,7 @@ def judge(case: Case) -> Opened | None:
         if unread is not None:
             return _deny(case, unread, Judged("no", "ok"), params)
     if case.wanted.idempotency_key is None:
-        intent = _site(case, effect).intent(
-            case.asking.cell.id.key, params.bytes, case.asking.tick_seq, case.index
-        )
+        intent = _position(case, _site(case, effect), params)
         return _authorise(case, intent, effect, params)
     intent = intent_by_key(case.asking.asker(), effect.name, case.wanted.idempotency_key)
     again = _asked_before(case, intent, params)
@@ -110,6 +113,20 @@ def judge(case: Case) -> Opened | None:
         case.draft.add(IntentAttached(intent, case.origin(), case.wanted.issuer_ref))
         return None
     return _authorise(case, intent, effect, params)
+
+
+def _standing(case: Case) -> Agreed | None:
+    """A yes that was given before and still holds whatever is asked; else all stages are asked."""
+    draft, asking, _, wanted = case
+    world = draft.world
+    if wanted.idempotency_key is not None or world.revoked or asking.cell.caps is not None:
+        return None
+    return world.active.standing.get((asking.workflow.name, wanted.effect, wanted.cap_slot))
+
+
+def _position(case: Case, site: Site, params: Admitted) -> bytes:
+    asking = case.asking
+    return site.intent(asking.cell.id.key, params.bytes, asking.tick_seq, case.index)
 
 
 def _site(case: Case, effect: Effect) -> Site:
@@ -192,16 +209,43 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
     if isinstance(granted, Denial):
         return _deny(case, granted, Judged("ok", "ok"), params, intent)
     held = granted.grant
-    grant = make(JudgedGrant, (granted.slot, held.name, held.hash))
-    facts = _facts_digest(case.asking, intent, held.hash)
-    verdict = _policy(case, effect, params, held)
+    grant = JudgedGrant(granted.slot, held.name, held.hash)
+    facts = _policy_facts(case, effect, params, held)
+    rules = case.draft.world.active.rules
+    verdict = rules.judge(facts)
     if isinstance(verdict, Denial):
-        judged = Judged("ok", "ok", grant, None, None, facts)
+        digest = _facts_digest(case.asking, intent, held.hash)
+        judged = Judged("ok", "ok", grant, None, None, digest)
         return _deny(case, verdict, judged, params, intent)
-    rule = make(JudgedRule, (verdict.policy, verdict.rule, verdict.decision, verdict.id))
+    rule = JudgedRule(verdict.policy, verdict.rule, verdict.decision, verdict.id)
+    agreed = Agreed(effect, _site(case, effect), held, verdict, grant, rule)
+    if _stands(case, agreed) and rules.standing(facts) is verdict:
+        place = (case.asking.workflow.name, effect.name, case.wanted.cap_slot)
+        case.draft.world.active.standing[place] = agreed
+    return _open(case, intent, params, agreed)
+
+
+def _stands(case: Case, agreed: Agreed) -> bool:
+    """True when the capability would say the same to any parameters, at any time, to any cell.
+
+    Revocation and caps of a cell's own are asked for when the agreement is used.
+    """
+    held = agreed.held
+    if held.enforcer is not None or held.expires_ns is not None or held.parent is not None:
+        return False
+    # Internal effects name workflows and capabilities in their parameters.
+    asks_more = agreed.effect.name in (SPAWN, CALL, READ)
+    return agreed.verdict.decision == "allow" and case.asking.cell.caps is None and not asks_more
+
+
+# tidy: one record, all of its fields.
+def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened:
+    """Record an intent that every stage has agreed to."""
+    draft, asking, _, wanted = case
+    effect, _, held, verdict, grant, rule = agreed
+    facts = _facts_digest(asking, intent, held.hash)
     # Flows and budgets are judged here once a manifest can hold them; without any there is room.
     judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
-    draft, wanted = case.draft, case.wanted
     inline, by_hash = draft.store(params.bytes)
     fields = (
         intent,
@@ -218,7 +262,7 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
         _hold(verdict, draft.seq + 1),
         None,
     )
-    draft.add(make(IntentOpened, fields))
+    draft.open(make(IntentOpened, fields))
     return make(Opened, (intent, effect, params, held, wanted.issuer_ref))
 
 
@@ -262,7 +306,7 @@ def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> Enforce
     return EnforcerAnswer(said["ok"] is True, said.get("field"), said.get("message"))
 
 
-def _policy(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyVerdict | Denial:
+def _policy_facts(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyFacts:
     asking = case.asking
     workflow = asking.workflow
     fields = (
@@ -277,7 +321,7 @@ def _policy(case: Case, effect: Effect, params: Admitted, grant: Grant) -> Polic
         asking.cell.id.key,
         asking.logical_ns,
     )
-    return case.draft.world.active.rules.judge(make(PolicyFacts, fields))
+    return make(PolicyFacts, fields)
 
 
 def _facts_digest(asking: Asking, intent: bytes, grant_hash: bytes) -> bytes:

@@ -20,6 +20,7 @@ from tallystick.model.records import (
     ReceiptSettled,
     Record,
     Stamp,
+    Ticked,
 )
 from tallystick.model.tuples import make
 
@@ -82,21 +83,28 @@ class Draft:
             for target in record.to:
                 if target.create:
                     self.created[CellId(target.workflow, target.key)] = None
-        elif isinstance(record, IntentOpened):
-            self._open(record)
         elif isinstance(record, ReceiptSettled):
             self.settled[record.intent] = None
         return self.seq
 
-    def _open(self, record: IntentOpened) -> None:
+    def open(self, record: IntentOpened) -> None:
+        """Append an opened intent; what follows in the frame finds it open."""
+        self.records.append(record)
+        self.seq += 1
         self.opened[record.intent] = record
         if record.idempotency_key is not None:
             self.keyed[record.intent] = record
 
+    def tick(self, record: Ticked) -> None:
+        """Append the record that a tick's frame begins with."""
+        self.records.append(record)
+        self.seq += 1
+
     def stamp(self, sample: Sample) -> Stamp:
         """The stamp of an external input; logical time never goes back (D4)."""
-        logical_ns = max(self.world.logical_ns + 1, sample.now_ns)
-        return make(Stamp, (sample.now_ns, logical_ns, sample.entropy))
+        now_ns, entropy = sample
+        next_ns = self.world.logical_ns + 1
+        return make(Stamp, (now_ns, max(next_ns, now_ns), entropy))
 
     def store(
         self, data: bytes, inline_max: int = INLINE_VALUE_MAX

@@ -123,7 +123,7 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     _check_limits(workflow, ran, state)
     draft = Draft(world)
     draft.hops = mail.hops + 1
-    draft.add(_ticked(draft, turn, ran, state))
+    draft.tick(_ticked(draft, turn, ran, state))
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
     if state is None:
         draft.ended[cell.id] = DELETED
@@ -132,13 +132,14 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     for event in output.events:
         emit(draft, workflow, cell, event)
     if output.effects:
-        opened = _judge_all(draft, turn, output)
-        _check_inflight(draft, turn)
-        _derive(draft, turn, opened)
+        asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
+        opened = _judge_all(draft, asking, output)
+        _bound("inflight_max", workflow.limits.inflight_max, len(cell.inflight) + len(draft.opened))
+        _derive(draft, asking, opened)
     _check_hops(draft, workflow)
     if state is None or output.status != RUNNING:
         _finish(draft, turn, output)
-    return draft.frame(Answer("ticked", world.seq + 1))
+    return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
 
 
 def _checked_state(workflow: Workflow, output: TickOutput) -> Admitted | None:
@@ -247,25 +248,19 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
     return make(Ticked, fields)
 
 
-def _judge_all(draft: Draft, turn: Turn, output: TickOutput) -> list[Opened | None]:
+def _judge_all(draft: Draft, asking: Asking, output: TickOutput) -> list[Opened | None]:
     """Judge the effects one by one; None stands for what was attached or denied."""
-    asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
     return [
         judge(make(Case, (draft, asking, i, wanted))) for i, wanted in enumerate(output.effects)
     ]
 
 
-def _check_inflight(draft: Draft, turn: Turn) -> None:
-    open_now = len(turn.cell.inflight) + len(draft.opened)
-    _bound("inflight_max", turn.workflow.limits.inflight_max, open_now)
-
-
-def _derive(draft: Draft, turn: Turn, opened: list[Opened | None]) -> None:
+def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
     """Receipts of denials and of internal effects, in the order of the effects."""
-    asking = Asking(turn.cell, turn.workflow, turn.world.seq + 1, turn.world.logical_ns + 1)
-    for record in list(draft.records):
-        if isinstance(record, IntentDenied):
-            receipts.settle(draft, record, "denied", receipts.denial_payload(record))
+    if None in opened:
+        for record in list(draft.records):
+            if isinstance(record, IntentDenied):
+                receipts.settle(draft, record, "denied", receipts.denial_payload(record))
     for each in opened:
         if each is not None:
             internal.perform(draft, asking, each)
