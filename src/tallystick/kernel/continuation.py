@@ -29,7 +29,7 @@ def plain(continuation: Continuation, seq: int, catalogue: Catalogue, payload: b
     if isinstance(came, ProgressNoted) or came.status == "rejected":
         return canon.decode(document(continuation, seq, catalogue, payload))
     cents = None if came.usage is None else came.usage.get("cents")
-    receipt = envelopes.Receipt(came.status, payload, seq, came.attempt, cents)
+    receipt = make(envelopes.Receipt, (came.status, payload, seq, came.attempt, cents))
     return envelopes.receipt_value(_asked(continuation, catalogue), receipt)
 
 
@@ -57,8 +57,7 @@ def document(continuation: Continuation, seq: int, catalogue: Catalogue, payload
 
 def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
     opened: IntentOpened | IntentDenied = continuation.opened
-    waiter = continuation.waiter
-    origin = waiter.origin
+    origin, issuer_ref = continuation.waiter
     # A denial may name an effect that nobody defined: then there is no executor to name.
     effect = catalogue.effects.get(opened.effect)
     effect_hash = opened.effect_hash
@@ -73,7 +72,7 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
         None if effect is None else effect.module_hash_text,
         None if effect is None else effect.entrypoint,
         canon.text_of(params_digest(opened)),
-        waiter.issuer_ref,
+        issuer_ref,
         origin.tick_seq,
     )
     return make(envelopes.Asked, fields)

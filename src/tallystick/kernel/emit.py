@@ -30,8 +30,8 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
         raw = value.bytes if isinstance(value, Admitted) else value
         try:
             value = schema.admit(canon.decode(raw), "native")
-        except (NotCanonical, SchemaMismatch) as why:
-            raise TickFault(f"{emitted.schema}: {why.message}", code="bad_output") from why
+        except (NotCanonical, SchemaMismatch) as bad:
+            raise TickFault(f"{emitted.schema}: {bad.message}", code="bad_output") from bad
     most = workflow.limits.event_bytes_max
     if len(value.bytes) > most:
         raise LimitExceeded("event_bytes_max", most, len(value.bytes))

@@ -8,7 +8,7 @@ The parts: `fold_mail` (stamps, mailboxes, ring), `fold_cells`, `fold_effects`; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tallystick.kernel import fold_cells as cells
@@ -19,10 +19,11 @@ from tallystick.model import records
 from tallystick.model.records import Record
 
 
-def fold(world: World, record: Record) -> None:
-    """Apply one record to the world."""
-    world.seq += 1
-    _FOLDS[type(record)](world, record)
+def fold(world: World, records: Iterable[Record]) -> None:
+    """Apply records to the world, one after the other."""
+    for record in records:
+        world.seq += 1
+        _FOLDS[type(record)](world, record)
 
 
 def _created(world: World, record: records.WorldCreated) -> None:

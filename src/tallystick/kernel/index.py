@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
-from tallystick.errors import JournalCorrupt
+from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
@@ -88,28 +88,74 @@ def _branch_bytes(skip: str, kids: list[bytes | None]) -> bytes:
     )
 
 
-def parse_node(data: bytes) -> Node:
-    """The node behind its bytes; refuses anything else."""
-    raw = canon.decode(data)
-    match raw:
-        case {"$type": "leaf@1", "path": bytes() as path, "value": bytes() as value, **more} if (
-            not more
-        ):
-            return Leaf(path.hex(), value)
-        case {
-            "$type": "branch@1",
-            "bits": int() as bits,
-            "kids": bytes() as joined,
-            "skip": str() as skip,
-            **more,
-        } if not more and 0 < bits < 1 << 16 and len(joined) == 32 * bits.bit_count():
-            found = iter(range(0, len(joined), 32))
-            kids: list[bytes | None] = []
-            for i in range(16):
-                at = next(found) if bits >> i & 1 else -1
-                kids.append(joined[at : at + 32] if at >= 0 else None)
-            return Branch(skip, tuple(kids))
-    raise JournalCorrupt("an index node has another form than it must", code="journal.corrupt")
+class Stored(NamedTuple):
+    """A branch as it lies in the store: which of the sixteen ways exist, and their digests."""
+
+    skip: str
+    bits: int
+    joined: bytes
+
+    def kid(self, way: int) -> bytes | None:
+        """The digest of one way on, or None."""
+        bit = 1 << way
+        if not self.bits & bit:
+            return None
+        at = (self.bits & (bit - 1)).bit_count() * 32
+        return self.joined[at : at + 32]
+
+    def opened(self) -> Branch:
+        """The same branch with sixteen places, for changing."""
+        return Branch(self.skip, tuple([self.kid(way) for way in range(16)]))
+
+
+_AFTER_PATH: Final = _LEAF_TYPE + _LEAF_VALUE
+
+
+def parse_node(data: bytes) -> Leaf | Stored:
+    """The node behind its bytes; refuses anything else.
+
+    A node is read for every miss of the cell cache, so its fixed parts are compared, not decoded.
+    """
+    try:
+        node = _leaf_of(data) if data.startswith(_LEAF) else _stored_of(data)
+    except NotCanonical:
+        node = None
+    if node is None:
+        message = "an index node has another form than it must"
+        raise JournalCorrupt(message, code="journal.corrupt")
+    return node
+
+
+def _leaf_of(data: bytes) -> Leaf | None:
+    reader = canon.Reader(data, len(_LEAF))
+    path = reader.item(1)
+    at = reader.pos
+    reader.pos = at + len(_AFTER_PATH)
+    if type(path) is not bytes or data[at : reader.pos] != _AFTER_PATH:
+        return None
+    value = reader.item(1)
+    if type(value) is not bytes or reader.pos != len(data):
+        return None
+    return Leaf(path.hex(), value)
+
+
+def _stored_of(data: bytes) -> Stored | None:
+    if not data.startswith(_BRANCH):
+        return None
+    reader = canon.Reader(data, len(_BRANCH))
+    bits = reader.item(1)
+    at = reader.pos
+    reader.pos = at + len(_KIDS)
+    if type(bits) is not int or not 0 < bits < 1 << 16 or data[at : reader.pos] != _KIDS:
+        return None
+    joined = reader.item(1)
+    at = reader.pos
+    reader.pos = at + len(_SKIP)
+    if type(joined) is not bytes or data[at : reader.pos] != _SKIP:
+        return None
+    skip = reader.item(1)
+    whole = type(skip) is str and len(joined) == 32 * bits.bit_count()
+    return Stored(skip, bits, joined) if whole and data[reader.pos :] == _BRANCH_TYPE else None
 
 
 class Nodes:
@@ -122,14 +168,14 @@ class Nodes:
 
     def __init__(self, blobs: Blobs, most: int = 8192) -> None:
         self._blobs = blobs
-        self._cache: OrderedDict[bytes, Branch] = OrderedDict()
+        self._cache: OrderedDict[bytes, Stored] = OrderedDict()
         self._most = most
 
     def rehouse(self, blobs: Blobs) -> None:
         """Read from another store that holds the same nodes."""
         self._blobs = blobs
 
-    def load(self, digest: bytes) -> Node:
+    def load(self, digest: bytes) -> Leaf | Stored:
         """The node of a digest; a missing or damaged one stops the world."""
         known = self._cache.get(digest)
         if known is not None:
@@ -142,7 +188,7 @@ class Nodes:
                 where={"blob": canon.text_of(digest)},
             )
         node = parse_node(data)
-        if isinstance(node, Branch):
+        if isinstance(node, Stored):
             self._cache[digest] = node
             if len(self._cache) > self._most:
                 self._cache.popitem(last=False)
@@ -156,15 +202,14 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
     text = path.hex()
     at = 0
     node = nodes.load(root)
-    while isinstance(node, Branch):
+    while isinstance(node, Stored):
         skip = node.skip
         stop = at + len(skip)
-        if text[at:stop] != skip:
+        if skip and text[at:stop] != skip:
             return None
-        kid = node.kids[int(text[stop], 16)]
+        kid = node.kid(int(text[stop], 16))
         if kid is None:
             return None
-        assert isinstance(kid, bytes), "a stored branch names its children by digest"
         node = nodes.load(kid)
         at = stop + 1
     return node.value if node.path == text else None
@@ -183,12 +228,12 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
             yield bytes.fromhex(node.path), node.value
         return
     done += node.skip
-    for i, kid in enumerate(node.kids):
+    for way in range(16):
+        kid = node.kid(way)
         if kid is None:
             continue
-        reached = done + "0123456789abcdef"[i]
+        reached = done + "0123456789abcdef"[way]
         if reached >= after[: len(reached)]:
-            assert isinstance(kid, bytes), "a stored branch names its children by digest"
             yield from _scan(nodes, kid, reached, after)
 
 
@@ -226,11 +271,19 @@ def _store(node: Child, made: dict[bytes, bytes]) -> bytes:
     return digest
 
 
+def _opened(nodes: Nodes, child: Child) -> Node | None:
+    """A child as a node that can be changed."""
+    if not isinstance(child, bytes):
+        return child
+    found = nodes.load(child)
+    return found.opened() if isinstance(found, Stored) else found
+
+
 def _merge(nodes: Nodes, child: Child, items: Items, at: int) -> Child:
     """The child after the changes, all of which share the nibbles before `at`."""
     if not items:
         return child
-    node = nodes.load(child) if isinstance(child, bytes) else child
+    node = _opened(nodes, child)
     if node is None:
         return _build([item for item in items if item[1] is not None], at)
     if isinstance(node, Leaf):
@@ -289,7 +342,7 @@ def _collapsed(nodes: Nodes, skip: str, kids: list[Child]) -> Child:
     if len(alive) > 1:
         return Branch(skip, tuple(kids))
     only = kids[alive[0]]
-    node = nodes.load(only) if isinstance(only, bytes) else only
+    node = _opened(nodes, only)
     if isinstance(node, Branch):
         return Branch(skip + "0123456789abcdef"[alive[0]] + node.skip, node.kids)
     return only

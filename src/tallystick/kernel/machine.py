@@ -70,10 +70,11 @@ def accept(world: World, frame: Frame) -> Sealed | None:
             reason = frame.answer.detail
             world.suppressed[reason] = world.suppressed.get(reason, 0) + 1
         return None
+    records = frame.records
     for digest, data in frame.blobs.items():
         world.blobs.put(digest, data)
-    sealed = seal_frame(world.id_of(frame.records[0]), world.seq + 1, world.head, frame.records)
-    fold_frame(world, frame.records, sealed.hash)
+    sealed = seal_frame(world.id_of(records[0]), world.seq + 1, world.head, records)
+    fold_frame(world, records, sealed.hash)
     if frame.snapshot is not None:
         world.suppressed.clear()
     return sealed
@@ -83,7 +84,6 @@ def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
     """Fold the records of one frame; the world then stands behind it."""
     world.cause = None
     world.stamp = None
-    for record in records:
-        fold(world, record)
+    fold(world, records)
     world.head = head
     assert not world.denied, "every denial has its receipt in the same frame"

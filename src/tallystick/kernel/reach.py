@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical
-from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
+from tallystick.kernel.index import EMPTY, Blobs, Stored, parse_node
 from tallystick.kernel.leaves import read_blob
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import Sealed, open_frame
@@ -107,9 +107,10 @@ class Marks:
         if not self._new(digest):
             return
         node = parse_node(read_blob(self._blobs, digest))
-        if isinstance(node, Branch):
-            for kid in node.kids:
-                if isinstance(kid, bytes):
+        if isinstance(node, Stored):
+            for way in range(16):
+                kid = node.kid(way)
+                if kid is not None:
                     self._trie(kid, leaf)
         else:
             leaf(node.value)

@@ -174,8 +174,8 @@ def _difference(seq: int, recorded: list[Record], made: tuple[Record, ...]) -> F
         if record == made[i]:
             continue
         if type(record) is not type(made[i]):
-            got = type(made[i]).__name__
-            return _found(seq + i, record, "record", type(record).__name__, got)
+            kind = type(made[i]).__name__
+            return _found(seq + i, record, "record", type(record).__name__, kind)
         pairs = _fields(record, made[i])
         name, expected, got = next(each for each in pairs if each[1] != each[2])
         return _found(seq + i, record, name, _shown(expected), _shown(got))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, Written, change, lookup, scan
 
@@ -35,6 +35,7 @@ class Store(Generic[T]):
     """
 
     __slots__ = (
+        "_absent",
         "_decode",
         "_encode",
         "_hot",
@@ -67,22 +68,27 @@ class Store(Generic[T]):
         self._touched: dict[bytes, int] | None = None
         self._marked = 0
         self.root = root
+        self._absent: bytes | None = None  # the last key that the index did not have
         self.delta: dict[bytes, T | None] = {}
 
     def get(self, key: bytes) -> T | None:
         """The entry for reading; changing it in place is a defect, use `edit`."""
-        delta = self.delta
-        if key in delta:
-            return delta[key]
+        found = self.delta.get(key)
+        if found is not None:
+            return found
+        if key in self.delta:
+            return None  # struck out
         hot = self._hot
         found = hot.get(key)
         if found is not None:
             hot.move_to_end(key)
             return found
-        if self.root == EMPTY:
+        # A new cell is looked for when it is routed and again when it is folded.
+        if self.root == EMPTY or key == self._absent:
             return None
         value = lookup(self._nodes, self.root, self._path_of(key))
         if value is None:
+            self._absent = key
             return None
         found = self._decode(value)
         self._keep(key, found)
@@ -92,8 +98,9 @@ class Store(Generic[T]):
         """The entry for changing in place: from here on it is dirty."""
         if self._touched is not None:
             self._touched[key] = self._marked
-        if key in self.delta:
-            return self.delta[key]
+        found = self.delta.get(key)
+        if found is not None:
+            return found
         found = self.get(key)
         if found is not None:
             self._hot.pop(key, None)
@@ -145,6 +152,7 @@ class Store(Generic[T]):
         """
         touched = self._touched or {}
         self.root = root
+        self._absent = None
         for key in keys:
             if key in self.delta and touched.get(key, -1) < seq:
                 entry = self.delta.pop(key)
@@ -200,7 +208,7 @@ class Calendar:
 
     __slots__ = ("_cursor", "_heap", "store")
 
-    CHUNK = 1024
+    CHUNK: ClassVar[int] = 1024
 
     def __init__(self, nodes: Nodes, root: bytes = EMPTY) -> None:
         self.store: Store[bytes] = Store(nodes, _same, _same, root=root)
@@ -223,18 +231,27 @@ class Calendar:
 
     def first(self) -> tuple[int, bytes] | None:
         """The earliest (time, id), or None."""
-        for path in self._ordered():
-            return int.from_bytes(path[:8], "big"), path[8:]
-        return None
+        path = self._pop()
+        if path is None:
+            return None
+        heappush(self._heap, path)
+        return int.from_bytes(path[:8], "big"), path[8:]
 
     def due(self, upto_ns: int, most: int) -> list[tuple[int, bytes]]:
         """At most that many entries due at or before a time, earliest first; removes nothing."""
         found: list[tuple[int, bytes]] = []
-        for path in self._ordered():
+        taken: list[bytes] = []
+        while len(found) < most:
+            path = self._pop()
+            if path is None:
+                break
+            taken.append(path)
             due_ns = int.from_bytes(path[:8], "big")
-            if due_ns > upto_ns or len(found) == most:
+            if due_ns > upto_ns:
                 break
             found.append((due_ns, path[8:]))
+        for path in taken:
+            heappush(self._heap, path)
         return found
 
     def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
@@ -242,20 +259,6 @@ class Calendar:
         self.store.promote(root, paths, seq)
         self._heap = sorted(path for path, entry in self.store.delta.items() if entry is not None)
         self._cursor = b"" if root != EMPTY else None
-
-    def _ordered(self) -> Iterator[bytes]:
-        """Live paths in order; the heap is left as it was but for what is dead."""
-        taken: list[bytes] = []
-        try:
-            while True:
-                path = self._pop()
-                if path is None:
-                    return
-                taken.append(path)
-                yield path
-        finally:
-            for path in taken:
-                heappush(self._heap, path)
 
     def _pop(self) -> bytes | None:
         heap = self._heap

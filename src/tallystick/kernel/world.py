@@ -36,14 +36,11 @@ from tallystick.values import canon
 RECENT_MAX: Final = 65_536
 
 
-_NONE_YET: Final[Any] = None
-
-
 class Settings(NamedTuple):
     """What a node may choose; none of it can change a root."""
 
     cell_cache: int = 4096
-    node_cache: int = 8192
+    node_cache: int = 131_072  # every branch of an index of two million cells, about 100 MB
     resident_bytes_max: int = 256 * 1024 * 1024
     catalogues: Catalogues | None = None  # shared by the worlds of a node; else one per world
 
@@ -116,7 +113,7 @@ class World:
         self.read_only = False
         self.manifest = EMPTY
         # A world has a manifest from its first frame on; nothing is asked of it before.
-        self.active: Active = _NONE_YET
+        self.active: Active
         self._catalogues = self.settings.catalogues or Catalogues()
         self.cells: dict[str, Store[Cell]] = {}
         self.cell_count = 0
@@ -254,7 +251,9 @@ class World:
     def plain(self, mail: Mail) -> Any:
         """The value of a mailbox entry as the workflow's own event, fresh and plain."""
         came = mail.continuation
-        if came is None or mail.value is not None:
+        if mail.value is not None:
+            value = self._decoded(mail.schema, mail.value)
+        elif came is None:
             value = self._decoded(mail.schema, self.document(mail))
         else:
             catalogue = self.catalogue(came.manifest)
@@ -266,7 +265,7 @@ class World:
         known = self.active.catalogue.schemas.get(schema)
         if known is not None:
             try:
-                return known.read(document).value
+                return known.plain(document)
             except SchemaMismatch:
                 pass  # an upcast value is of a newer schema than the event that came
         return canon.decode(document)

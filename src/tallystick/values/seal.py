@@ -147,13 +147,16 @@ def _root_of(statement: bytes, index: int, size: int, path: Sequence[bytes]) -> 
 # ---- checking -------------------------------------------------------------------------------
 
 
-def verify(public: bytes, statement: bytes, seal: object) -> bool:
+def verify(public: object, statement: object, seal: object) -> bool:
     """True when the seal is a well-formed seal of this very statement by this key.
 
     False for everything else, whatever was sent.
     """
     signed = _signed_bytes(public, statement, seal)
-    return signed is not None and _check(public, signed[0], signed[1])
+    if signed is None:
+        return False
+    assert isinstance(public, bytes), "only bytes are a well-formed key"
+    return _check(public, signed[0], signed[1])
 
 
 class SealCache:
@@ -173,11 +176,12 @@ class SealCache:
     def __len__(self) -> int:
         return len(self._proven)
 
-    def verify(self, public: bytes, statement: bytes, seal: object) -> bool:
+    def verify(self, public: object, statement: object, seal: object) -> bool:
         """As `verify`, with the memory of this cache."""
         signed = _signed_bytes(public, statement, seal)
         if signed is None:
             return False
+        assert isinstance(public, bytes), "only bytes are a well-formed key"
         data, sig = signed
         if data is statement:  # a single seal: each is its own signature, nothing to share
             return _check(public, data, sig)

@@ -36,8 +36,8 @@ def parse_json(text: str | bytes) -> Any:
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
-        except UnicodeDecodeError as bad:
-            _refuse("bad_format", "", "UTF-8", f"byte {bad.start} is not")
+        except UnicodeDecodeError as odd:
+            _refuse("bad_format", "", "UTF-8", f"byte {odd.start} is not")
     _measure(text)
     repeating: list[_Repeating] = []
 

@@ -156,11 +156,11 @@ class _Judge:
                 result[name] = None
             else:
                 self.fault(Misfit("missing_field"), field, ABSENT, at)
-        for name in value:
-            if name not in result and not any(name == known for known, _ in node.fields):
+        for given in value:
+            if given not in result and not any(given == known for known, _ in node.fields):
                 # Inside a secret not even the names of stray fields are shown.
-                at = path if self.hidden else under(path, token_of(name))
-                self.fault(Misfit("unknown_field", "no such field"), None, value[name], at)
+                at = path if self.hidden else under(path, token_of(given))
+                self.fault(Misfit("unknown_field", "no such field"), None, value[given], at)
         return result
 
     def variant(self, node: Variant, value: Any, path: str, depth: int) -> Any:
