@@ -18,6 +18,7 @@ from tallystick.errors import TickFault
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.model.effects import KEY_BYTES_MAX
+from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -195,6 +196,9 @@ def write_output(output: TickOutput) -> bytes:
     """The canonical envelope of an output."""
     # Written for every tick, so the pieces are joined in canonical order: by length of the key,
     # then by its letters.
+    state = output.state.bytes if isinstance(output.state, Admitted) else output.state
+    if output[6:] == _NO_NOTES and output.reason is None and not output.events:
+        return _write_plain(output, state)
     out: list[bytes] = []
     if output.ann is not None:
         out.append(_K["ann"] + canon.put_bytes(output.ann))
@@ -202,7 +206,6 @@ def write_output(output: TickOutput) -> bytes:
         out.append(_K["logs"] + canon.encode_item([dict(entry) for entry in output.logs]))
     if output.blobs:
         out.append(_K["blobs"] + canon.encode_item(dict(output.blobs)))
-    state = _raw(output.state)
     out.append(_K["state"] + (b"\xf6" if state is None else canon.put_bytes(state)))
     if output.reason is not None:
         out.append(_K["reason"] + canon.encode_item(dict(output.reason)))
@@ -221,6 +224,42 @@ def write_output(output: TickOutput) -> bytes:
     return canon.PREFIX + canon.head(5, len(out)) + b"".join(out)
 
 
+# Of `ann`, `logs`, `metrics` and `blobs`, in the order of the tuple's last fields.
+_NO_NOTES: Final = (None, (), None, None)
+_MAPS: Final = tuple(canon.PREFIX + canon.head(5, n) for n in range(5))
+_STATE: Final = _K["state"]
+_NO_STATE: Final = _K["state"] + b"\xf6"
+_RESULT: Final = _K["result"]
+_STATUS: Final = {name: _K["status"] + canon.put_text(name) for name in (COMPLETED, FAILED)}
+_ONE_EFFECT: Final = _K["effects"] + canon.head(4, 1)
+_OCTETS: Final = canon.OCTETS
+
+
+def _write_plain(output: TickOutput, state: bytes | None) -> bytes:
+    """The envelope of a state, a status, a result and effects: what nearly every tick answers."""
+    out = [b""]
+    n = 1
+    if state is None:
+        out.append(_NO_STATE)
+    else:
+        out += (_STATE, _OCTETS[len(state)], state)
+    _, status, result, _, _, effects, *_ = output
+    if result is not None:
+        out += (_RESULT, _OCTETS[len(result)], result)
+        n += 1
+    if status != RUNNING:
+        out.append(_STATUS[status])
+        n += 1
+    if effects:
+        single = len(effects) == 1
+        out.append(_ONE_EFFECT if single else _K["effects"] + canon.head(4, len(effects)))
+        for effect in effects:
+            out.append(_write_effect(effect))
+        n += 1
+    out[0] = _MAPS[n]
+    return b"".join(out)
+
+
 def _write_event(event: EmittedEvent) -> dict[str, Any]:
     body: dict[str, Any] = {"schema": event.schema, "value": _raw(event.value)}
     if event.key is not None:
@@ -233,9 +272,10 @@ def _write_event(event: EmittedEvent) -> dict[str, Any]:
 def _write_effect(effect: EffectRequest) -> bytes:
     name, params, issuer_ref, idempotency_key, cap_slot, timeout_ns = effect
     n = 2
-    out = [_E["effect"], canon.put_key(name), _E["params"], canon.put_bytes(_raw(params) or b"")]
+    raw = params.bytes if isinstance(params, Admitted) else params
+    out = [b"", _EFFECT_NAME, canon.put_key(name), _PARAMS, _OCTETS[len(raw)], raw]
     if cap_slot is not None:
-        out.append(_E["cap_slot"] + canon.put_key(cap_slot))
+        out += (_CAP_SLOT, canon.put_key(cap_slot))
         n += 1
     if issuer_ref is not None:
         out.append(_E["issuer_ref"] + canon.put_text(issuer_ref))
@@ -246,7 +286,13 @@ def _write_effect(effect: EffectRequest) -> bytes:
     if idempotency_key is not None:
         out.append(_E["idempotency_key"] + canon.put_bytes(idempotency_key))
         n += 1
-    return canon.head(5, n) + b"".join(out)
+    out[0] = canon.head(5, n)
+    return b"".join(out)
+
+
+_EFFECT_NAME: Final = _E["effect"]
+_PARAMS: Final = _E["params"]
+_CAP_SLOT: Final = _E["cap_slot"]
 
 
 def _raw(value: bytes | Admitted | None) -> bytes | None:
@@ -327,16 +373,17 @@ def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectReque
         params = _doc(raw.get("params"), "effect.params")
     name = _text(raw, "effect", "effect")
     if len(raw) == 2:
-        return EffectRequest(name, params)
+        return make(EffectRequest, (name, params, None, None, None, None))
+    slot = _opt(raw, "cap_slot", str)
+    if len(raw) == 3 and slot is not None:
+        return make(EffectRequest, (name, params, None, None, slot, None))
     key = _opt(raw, "idempotency_key", bytes)
     if key is not None and not 1 <= len(key) <= KEY_BYTES_MAX:
         raise bad_output(f"idempotency_key has {len(key)} bytes, not 1 to {KEY_BYTES_MAX}")
     timeout = _opt(raw, "timeout_ns", int)
     if timeout is not None and timeout < 0:
         raise bad_output("timeout_ns is negative")
-    return EffectRequest(
-        name, params, _opt(raw, "issuer_ref", str), key, _opt(raw, "cap_slot", str), timeout
-    )
+    return EffectRequest(name, params, _opt(raw, "issuer_ref", str), key, slot, timeout)
 
 
 def _log(raw: Any) -> Mapping[str, Any]:

@@ -39,6 +39,8 @@ class Asked(NamedTuple):
 # Keys of the two published preimages, in canonical order, encoded once:
 # this runs for every effect of every tick.
 _K = canon.put_key
+_OCTETS: Final = canon.OCTETS
+_NUMBERS: Final = canon.NUMBERS
 _P1: Final = canon.PREFIX + canon.head(5, 8) + _K("effect")
 _P1_HASH: Final = _K("effect_hash")
 _P1_INDEX: Final = _K("effect_index")
@@ -82,13 +84,15 @@ class Site:
 
     def position(self, key: bytes, seq: int, index: int) -> bytes:
         """K: the key that a position gives to an effect without an explicit one."""
-        place = self._a + canon.put_int(index) + _P1_SEQ + canon.put_int(seq)
-        return sha256(place + self._b + canon.put_bytes(key) + self._c).digest()
+        at, when = _NUMBERS[index], _NUMBERS[seq]
+        parts = (self._a, at, _P1_SEQ, when, self._b, _OCTETS[len(key)], key, self._c)
+        return sha256(b"".join(parts)).digest()
 
     def intent(self, key: bytes, params: bytes, seq: int, index: int) -> bytes:
         """The intent digest of an effect without an explicit key at one position."""
         position = self.position(key, seq, index)
-        return sha256(self._d + canon.put_bytes(params) + self._e + position + self._f).digest()
+        parts = (self._d, _OCTETS[len(params)], params, self._e, position, self._f)
+        return sha256(b"".join(parts)).digest()
 
 
 def intent_by_position(asker: Asker, asked: Asked, seq: int, index: int) -> bytes:
@@ -119,7 +123,8 @@ def dispatch_key(world: str, intent: bytes) -> bytes:
 def event_hash(schema: str, value: bytes, key: bytes | None) -> bytes:
     """The published event hash: the document of schema, value and, when given, key."""
     if key is None:
-        return sha256(_E2 + canon.put_bytes(value) + _E_SCHEMA + canon.put_key(schema)).digest()
+        parts = (_E2, _OCTETS[len(value)], value, _E_SCHEMA, canon.put_key(schema))
+        return sha256(b"".join(parts)).digest()
     return sha256(
         _E3
         + canon.put_bytes(key)

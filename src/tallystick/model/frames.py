@@ -63,10 +63,9 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
     """Encode and chain the records of one frame; `seq` is the number of the first."""
     n = len(records)
     assert n, "a frame holds at least one record"
-    out = [_HEAD, canon.put_int(seq), _PREV, prev, _WORLD, hot.name(world), _RECORDS]
-    out.append(canon.head(4, n))
-    for record in records:
-        out.append(hot.put(record))  # noqa: PERF401 - a comprehension costs more for one or two
+    number, name, count = canon.NUMBERS[seq], hot.NAMES[world], canon.head(4, n)
+    out = [_HEAD, number, _PREV, prev, _WORLD, name, _RECORDS, count]
+    hot.put_into(out, records)
     body = b"".join(out)
     last = seq + n - 1
     return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))

@@ -8,7 +8,7 @@ A record with a rare field goes back to the general codec, and a test proves bot
 # tidy: four tables of one kind; apart they would be harder to compare.
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tallystick.model.records import (
@@ -41,19 +41,10 @@ class _Names(dict[str, bytes]):
         return made
 
 
-class _Lengths(dict[int, bytes]):
-    """Heads of byte strings by their length, so that head and bytes are joined without a call."""
-
-    def __missing__(self, length: int) -> bytes:
-        made = canon.head(2, length)
-        if len(self) < 4096:
-            self[length] = made
-        return made
-
-
-_NAMES: Final = _Names()
-_OCTETS: Final = _Lengths()
-_INTS: Final = tuple(canon.put_int(n) for n in range(24))
+NAMES: Final = _Names()
+_NAMES: Final = NAMES
+_NUMBERS: Final = canon.NUMBERS
+_OCTETS: Final = canon.OCTETS
 _MAPS: Final = tuple(canon.head(5, n) for n in range(24))
 _K = canon.put_key
 _put_int = canon.put_int
@@ -74,9 +65,12 @@ def put(record: Record) -> bytes:
     return put_record(record) if made is None else made
 
 
-def name(text: str) -> bytes:
-    """An encoded text that recurs; it is remembered."""
-    return _NAMES[text]
+def put_into(out: list[bytes], records: Sequence[Record]) -> None:
+    """Append the encoded maps of a frame's records."""
+    for record in records:
+        hot = _HOT.get(type(record))
+        made = None if hot is None else hot(record)
+        out.append(put_record(record) if made is None else made)
 
 
 # ---- events ---------------------------------------------------------------------------------
@@ -92,8 +86,8 @@ _LOGICAL: Final = _K("logical_ns")
 
 def _stamp(stamp: Stamp) -> bytes:
     now_ns, logical_ns, entropy = stamp
-    now = _put_int(now_ns)
-    # Logical time follows the clock while the world is not busier than that.
+    now = _NUMBERS[now_ns]
+    # Logical time follows the clock unless inputs come faster than that.
     logical = now if logical_ns == now_ns else _put_int(logical_ns)
     return b"".join((_STAMP, now, _ENTROPY, _OCTETS[len(entropy)], entropy, _LOGICAL, logical))
 
@@ -130,7 +124,7 @@ def _source(source: Source) -> bytes | None:
             _OCTETS[len(key)],
             key,
             _FROM_WORKFLOW,
-            _put_int(tick_seq),
+            _NUMBERS[tick_seq],
             _WORKFLOW,
             _NAMES[workflow],
         )
@@ -161,7 +155,7 @@ def _event(record: EventAdmitted) -> bytes | None:
             _TO_ONE if to else _TO_NONE,
             target,
             _HOPS,
-            _INTS[hops] if hops < 24 else _put_int(hops),
+            _NUMBERS[hops],
             b"" if stamp is None else _stamp(stamp),
             _VALUE,
             _OCTETS[len(value)],
@@ -195,21 +189,16 @@ _INPUT_INDEX: Final = _K("input_index")
 _MODULE_HASH: Final = _K("module_hash") + _D
 _STATE_VERSION: Final = _K("state_version")
 _WORKFLOW_HASH: Final = _K("workflow_hash") + _D
+_NO_NOTES: Final = (None, None, None, None)
 
 
 # tidy: the table of one record, written out.
 def _ticked(record: Ticked) -> bytes | None:
-    if not (
-        record[18] is None  # reason
-        and record[20] is None  # ann
-        and record[21] is None  # logs
-        and record[22] is None  # metrics
-        and record[23] is None  # blobs
-    ):
+    if record[20:] != _NO_NOTES or record[18] is not None:  # ann, logs, metrics, blobs; reason
         return None
-    events, effects, fuel = record[11], record[12], record[13]
-    before, after, state, result = record[15], record[16], record[17], record[19]
-    key, size, index, version = record[1], record[7], record[5], record[8]
+    workflow, key, workflow_hash, module_hash, input_seq, index, born, size = record[:8]
+    version, status, output, events, effects, fuel, engine, before, after = record[8:17]
+    state, result = record[17], record[19]
     n = 16 + (before is not None) + (after is not None) + (state is not None)
     return b"".join(
         (
@@ -218,38 +207,38 @@ def _ticked(record: Ticked) -> bytes | None:
             _OCTETS[len(key)],
             key,
             _FUEL,
-            _INTS[fuel] if fuel < 24 else _put_int(fuel),
+            _NUMBERS[fuel],
             _SIZE,
-            _put_int(size),
+            _NUMBERS[size],
             b"" if after is None else _AFTER + after,
-            b"" if state is None else _STATE + _put_bytes(state),
+            b"" if state is None else _STATE + _OCTETS[len(state)] + state,
             b"" if before is None else _BEFORE + before,
             _ENGINE,
-            _NAMES[record[14]],
+            _NAMES[engine],
             _EVENTS,
-            _INTS[events] if events < 24 else _put_int(events),
+            _NUMBERS[events],
             _OUTPUT,
-            record[10],
+            output,
             _TICKED,
-            b"" if result is None else _RESULT + _put_bytes(result),
+            b"" if result is None else _RESULT + _OCTETS[len(result)] + result,
             _STATUS,
-            _NAMES[record[9]],
+            _NAMES[status],
             _EFFECTS,
-            _INTS[effects] if effects < 24 else _put_int(effects),
+            _NUMBERS[effects],
             _BORN,
-            _put_int(record[6]),
+            _NUMBERS[born],
             _WORKFLOW,
-            _NAMES[record[0]],
+            _NAMES[workflow],
             _INPUT_SEQ,
-            _put_int(record[4]),
+            _NUMBERS[input_seq],
             _INPUT_INDEX,
-            _INTS[index] if index < 24 else _put_int(index),
+            _NUMBERS[index],
             _MODULE_HASH,
-            record[3],
+            module_hash,
             _STATE_VERSION,
-            _INTS[version] if version < 24 else _put_int(version),
+            _NUMBERS[version],
             _WORKFLOW_HASH,
-            record[2],
+            workflow_hash,
         )
     )
 
@@ -288,7 +277,7 @@ def _judged(judged: Judged) -> bytes | None:
             _POLICY,
             _MAPS[3] if ident is None else _MAPS[4] + _ID + _NAMES[ident],
             _RULE,
-            _INTS[number] if number < 24 else _put_int(number),
+            _NUMBERS[number],
             _POLICY,
             _NAMES[policy],
             _DECISION,
@@ -319,9 +308,9 @@ def _origin(origin: Origin) -> bytes:
             _KIND,
             _NAMES[kind],
             _INDEX,
-            _INTS[index] if index < 24 else _put_int(index),
+            _NUMBERS[index],
             _TICK_SEQ,
-            _put_int(tick_seq),
+            _NUMBERS[tick_seq],
             _WORKFLOW,
             _NAMES[workflow],
             _WORKFLOW_HASH,
@@ -427,18 +416,18 @@ def _settled(record: ReceiptSettled) -> bytes | None:
             _STATUS,
             _NAMES[status],
             _ATTEMPT,
-            _INTS[attempt] if attempt < 24 else _put_int(attempt),
+            _NUMBERS[attempt],
             _OUTCOME,
             _NAMES[outcome],
             _PAYLOAD,
             _OCTETS[len(payload)],
             payload,
             _ENDED,
-            _put_int(ended_ns),
+            _NUMBERS[ended_ns],
             _EXECUTOR,
             _NAMES[executor],
             _STARTED,
-            _put_int(started_ns),
+            _NUMBERS[started_ns],
         )
     )
 

@@ -79,11 +79,11 @@ class PythonRunner:
             ctx = None if tick.ctx is None else canon.decode(tick.ctx)
             answer = function(state, tick.event.plain(), ctx)
             output = _output(catalogue, workflow, answer)
-            return Ran(output, write_output(output), 0, ENGINE)
-        except LimitExceeded as why:
-            return Halted(why.code, why.message, 0, ENGINE, why.limit)
-        except TickFault as why:
-            return _halted(why.code, why.message)
+            return make(Ran, (output, write_output(output), 0, ENGINE))
+        except LimitExceeded as over:
+            return Halted(over.code, over.message, 0, ENGINE, over.limit)
+        except TickFault as fault:
+            return _halted(fault.code, fault.message)
         except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
             return _halted("exception", _said(why))
 
@@ -112,7 +112,7 @@ class PythonRunner:
 def _plain_state(workflow: Workflow, data: bytes) -> Any:
     """The state as a fresh plain value; the schema's own reader is the faster decoder."""
     try:
-        return workflow.state.read(data).value
+        return workflow.state.plain(data)
     except SchemaMismatch:
         return canon.decode(data)  # an older version that the workflow says it reads
 
@@ -122,7 +122,7 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput
         answer = Outcome(answer)
     state = None if answer.state is None else _admit(workflow.state, answer.state, "state")
     events = tuple([_event(catalogue, e) for e in answer.events]) if answer.events else ()
-    effects = tuple([_effect(catalogue, e) for e in answer.effects]) if answer.effects else ()
+    effects = _effects(catalogue, answer.effects) if answer.effects else ()
     result = answer.result
     # The common answers need no envelope walk: every part is admitted or checked already.
     if answer.ann is None and answer.reason is None and not (answer.logs or answer.metrics):
@@ -160,6 +160,12 @@ def _event(catalogue: Catalogue, raw: Mapping[str, Any]) -> EmittedEvent:
     schema = catalogue.schemas.get(str(raw.get("schema")))
     read["value"] = _document(schema, raw.get("value"))
     return read_event(read)
+
+
+def _effects(catalogue: Catalogue, asked: Sequence[Mapping[str, Any]]) -> tuple[EffectRequest, ...]:
+    if len(asked) == 1:  # a comprehension costs more than this one
+        return (_effect(catalogue, asked[0]),)
+    return tuple([_effect(catalogue, raw) for raw in asked])
 
 
 def _effect(catalogue: Catalogue, raw: Mapping[str, Any]) -> EffectRequest:

@@ -37,6 +37,7 @@ FLOAT_INTEGRAL_MAX: Final = 2**53
 _KEYS: dict[str, bytes] = {}
 _KEYS_MAX: Final = 4096
 _KEY_BYTES_MAX: Final = 65
+_NUMBERS_MAX: Final = 1024
 _TEXTS: dict[bytes, str] = {}
 _SHAPES: dict[tuple[str, ...], list[tuple[bytes, str]]] = {}
 _SHAPES_MAX: Final = 1024
@@ -50,6 +51,35 @@ _HEADS: Final = [
 ]
 _TEXT_HEADS: Final = _HEADS[3 * 256 : 4 * 256]
 _BYTES_HEADS: Final = _HEADS[2 * 256 : 3 * 256]
+
+
+class _Lengths(dict[int, bytes]):
+    """Heads of byte strings by their length; bounded, because a length is a stranger's choice."""
+
+    def __missing__(self, length: int) -> bytes:
+        made = head(2, length)
+        if len(self) < _KEYS_MAX:
+            self[length] = made
+        return made
+
+
+class _Numbers(dict[int, bytes]):
+    """Encoded numbers: a place in history is written several times while it is new.
+
+    It forgets everything when full, because the old ones do not come again.
+    """
+
+    def __missing__(self, number: int) -> bytes:
+        made = put_int(number)
+        if len(self) >= _NUMBERS_MAX:
+            self.clear()
+        self[number] = made
+        return made
+
+
+# For prepared encoders, which join the pieces themselves without a call for each.
+OCTETS: Final = _Lengths()
+NUMBERS: Final = _Numbers()
 _HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
 _HEAD64: Final = struct.Struct(">BQ")

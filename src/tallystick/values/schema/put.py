@@ -33,7 +33,8 @@ from tallystick.values.schema.nodes import (
 
 TAG_KEY: Final = canon.put_text("$tag")
 VALUE_KEY: Final = canon.put_text("$value")
-_TEXT_HEADS: Final = tuple(canon.head(3, n) for n in range(24))
+_TEXT_HEADS: Final = tuple(canon.head(3, n) for n in range(256))
+_NATURALS: Final = tuple(canon.head(0, n) for n in range(256))
 _head = canon.head
 
 
@@ -85,7 +86,7 @@ def _text_put(leaf: Leaf) -> Put:
             value = leaf(value)
         raw = value.encode()
         n = len(raw)
-        emit(_TEXT_HEADS[n] if n < 24 else _head(3, n))
+        emit(_TEXT_HEADS[n] if n < 256 else _head(3, n))
         emit(raw)
         return value
 
@@ -97,7 +98,7 @@ def _integer_put(leaf: Leaf, low: int, high: int) -> Put:
         if type(value) is not int:
             value = leaf(value)
         if 0 <= value <= high:
-            emit(_head(0, value))
+            emit(_NATURALS[value] if value < 256 else _head(0, value))
         elif low <= value < 0:
             emit(_head(1, -1 - value))
         else:

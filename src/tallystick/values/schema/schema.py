@@ -128,18 +128,25 @@ class Schema:
         if canonical is ABSENT:
             # Outside the handler, so that no refusal carries the value along as its context.
             return self._judged(value, _LENSES[lens])
-        return self._kept(canonical, b"".join(out))
+        data = b"".join(out)
+        if len(data) > _SIZE_MAX:
+            raise self._too_large(data)
+        return Admitted(self, canonical, data)
 
     def read(self, data: bytes) -> Admitted:
         """The value of a canonical document of exactly this type; the bytes are kept as given.
 
         Refuses other bytes with NotCanonical, and other values with `value.mismatch`.
         """
+        return Admitted(self, self.plain(data), data)
+
+    def plain(self, data: bytes) -> Any:
+        """The fresh value of a document that `read` takes; refuses like it."""
         try:
             if data.startswith(_PREFIX):
                 value, end = self._take(data, 3)
                 if end == len(data) <= _SIZE_MAX:
-                    return Admitted(self, value, data)
+                    return value
         except (Misfit, IndexError, UnicodeDecodeError, NotCanonical):
             value = ABSENT
         _, errors = judged(self._node, canon.decode(data), lenses.STRICT)
@@ -183,18 +190,19 @@ class Schema:
             raise self._mismatch(errors)
         out = [_PREFIX]
         canonical = self._put(canonical, out.append)
-        return self._kept(canonical, b"".join(out))
-
-    def _kept(self, canonical: Any, data: bytes) -> Admitted:
+        data = b"".join(out)
         if len(data) > _SIZE_MAX:
-            finding = {
-                "code": "value.too_large",
-                "path": "",
-                "expected": f"at most {_SIZE_MAX} bytes",
-                "got": f"{len(data)} bytes",
-            }
-            raise self._mismatch([finding])
+            raise self._too_large(data)
         return Admitted(self, canonical, data)
+
+    def _too_large(self, data: bytes) -> SchemaMismatch:
+        finding = {
+            "code": "value.too_large",
+            "path": "",
+            "expected": f"at most {_SIZE_MAX} bytes",
+            "got": f"{len(data)} bytes",
+        }
+        return self._mismatch([finding])
 
     def _mismatch(self, errors: list[dict[str, str]]) -> SchemaMismatch:
         first = errors[0]
