@@ -6,12 +6,17 @@ import dataclasses
 
 import pytest
 
+from tallystick.errors import JournalCorrupt
 from tallystick.kernel.active import activate
 from tallystick.kernel.fork import fork
+from tallystick.kernel.index import parse_node
 from tallystick.kernel.inputs import Submit, TakeSnapshot
 from tallystick.kernel.machine import submit
 from tallystick.kernel.quiescence import named
+from tallystick.kernel.replay import open_world
+from tallystick.kernel.tick import advance
 from tallystick.model.abi import TickOutput
+from tallystick.model.frames import open_frame, seal_frame
 from tallystick.values import canon
 from tests import worlds
 from tests.kernel import mixed
@@ -111,3 +116,41 @@ def test_timers_come_in_order_from_index_and_memory():
     assert order == sorted(order)
     assert len(due) == len({ident for _, ident in due}) == 9
     assert timers.due(2**62, 100) == due, "looking removes nothing"
+
+
+@pytest.mark.parametrize("do", ["note", "crash"])
+def test_a_tick_answers_with_its_sequence(do: str):
+    """D13: a tick and a fault name the sequence of their own record."""
+
+    def crash(*_given: object) -> object:
+        raise ValueError("bug")
+
+    rig = Rig(lab_documents(), {CODE: lab_function(crash=crash)})
+    rig.driver.stage(submit(rig.world, Submit(rig.clock.sample(), GO, go("a", do))))
+    frame = advance(rig.world)
+    assert frame is not None
+    assert frame.answer.kind == {"note": "ticked", "crash": "faulted"}[do]
+    assert frame.answer.seq == rig.world.seq + 1
+
+
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize("wrong", ["seq", "prev"])
+def test_a_frame_must_follow_by_number_and_by_hash(wrong: str):
+    """I10: a frame with the right number and another parent is damage, and the other way round."""
+    rig = Rig(lab_documents(), {CODE: lab_function()})
+    rig.send(GO, go("a"))
+    frames = list(rig.journal.read(rig.world.id))
+    name, seq, prev, held = open_frame(frames[-1].body)
+    if wrong == "seq":
+        frames[-1] = seal_frame(name, seq + 1, prev, held)
+    else:
+        frames[-1] = seal_frame(name, seq, bytes(32), held)
+    with pytest.raises(JournalCorrupt):
+        open_world(rig.world.id, frames, rig.driver.blobs, rig.runner)
+
+
+def test_a_node_of_another_form_is_damage():
+    """I10: bytes that are no node of an index stop the world with the code of damage."""
+    with pytest.raises(JournalCorrupt) as caught:
+        parse_node(canon.encode({"no": "node"}))
+    assert caught.value.code == "journal.corrupt"
