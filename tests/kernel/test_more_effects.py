@@ -29,6 +29,7 @@ from tallystick.values import canon
 from tests.kernel import test_reach
 from tests.kernel.blobs import Shelf
 from tests.kernel.test_authority import GRANTED, GUARD, SAYING, Asker
+from tests.kernel.test_fork import child_rig
 from tests.kernel.test_more_outputs import GOOD, Lane, lane_rig
 from tests.rig import OUTSIDER, Rig, check, refused
 from tests.worlds import (
@@ -280,3 +281,30 @@ def test_a_completed_entity_goes_on_with_its_mail():
     rig.run()
     assert rig.state(LAB, "a")["log"] == ["end", "note"]
     check(rig)
+
+
+@pytest.mark.clause("K-44")
+def test_a_snapshot_keeps_what_waiting_mail_names():
+    """KN-13: a blob that only an undelivered event names is reached from the snapshot."""
+    rig = test_reach.filing_rig()
+    first, waiting = test_reach.put(rig, b"first"), test_reach.put(rig, b"waiting")
+    rig.send(test_reach.FILE, {"id": "a", "content": first, "ask": False})
+    rig.operate("suspend", test_reach.KEEP, "a")
+    waiting = test_reach.put(rig, b"waiting")
+    rig.send(test_reach.FILE, {"id": "a", "content": waiting, "ask": False})
+    rig.driver.snapshot()
+    (row,) = rig.journal.snapshots(rig.world.id)
+    marks = Marks(rig.driver.blobs, rig.world.catalogue)
+    marks.snapshot(row.document)
+    assert {canon.raw_of(first), canon.raw_of(waiting)} <= marks.digests()
+
+
+@pytest.mark.clause("X-08")
+def test_what_a_fork_cancels_says_so():
+    """KN-14: the receipt of an intent that the fork cancelled carries the fork's own code."""
+    rig = lab(ask=doing(ask()))
+    rig.send(GO, go("a", "ask"))
+    child = child_rig(rig, 1, None, pending="cancel")
+    (settled,) = child.records(ReceiptSettled)
+    assert settled.status == "cancelled"
+    assert canon.decode(settled.payload)["code"] == "fork.cancelled"
