@@ -20,7 +20,6 @@ from tallystick.model.records import (
     ReceiptSettled,
     Record,
     Stamp,
-    Ticked,
 )
 from tallystick.model.tuples import make
 
@@ -95,10 +94,11 @@ class Draft:
         if record.idempotency_key is not None:
             self.keyed[record.intent] = record
 
-    def tick(self, record: Ticked) -> None:
-        """Append the record that a tick's frame begins with."""
+    def append(self, record: Record) -> int:
+        """Append a record whose effects within the frame, if any, are noted already."""
         self.records.append(record)
-        self.seq += 1
+        self.seq = seq = self.seq + 1
+        return seq
 
     def stamp(self, sample: Sample) -> Stamp:
         """The stamp of an external input; logical time never goes back (D4)."""
@@ -126,7 +126,9 @@ class Draft:
         """True when a cell exists as of this point of the frame."""
         if ident in self.created:
             return True
-        return self.ended.get(ident) != DELETED and self.world.cell(ident) is not None
+        if self.ended and self.ended.get(ident) == DELETED:
+            return False
+        return self.world.cell(ident) is not None
 
     def takes_mail(self, ident: CellId, lifecycle: str) -> bool:
         """False for a cell that ended: a process for good, an entity only when it failed."""
@@ -142,6 +144,7 @@ class Draft:
         opened: tuple[bytes, ...] = tuple(self.opened)
         if opened and settled:
             opened = tuple([intent for intent in opened if intent not in settled])
-        answer = answer or Answer("ok", self.seq)
+        if answer is None:
+            answer = Answer("ok", self.seq)
         fields = (tuple(self.records), opened, tuple(settled), self.blobs, answer, snapshot)
         return make(Frame, fields)

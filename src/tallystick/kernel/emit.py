@@ -14,6 +14,7 @@ from tallystick.model.abi import EmittedEvent
 from tallystick.model.catalogue import Workflow
 from tallystick.model.effects import event_hash
 from tallystick.model.records import EventAdmitted, Noted, Source, Target
+from tallystick.model.tuples import make
 from tallystick.values import canon, names
 from tallystick.values.schema import Admitted
 
@@ -54,7 +55,7 @@ def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, docum
         draft.add(Noted(topic="hops_max", data=data, workflow=workflow.name, key=cell.id.key))
         return
     if schema not in draft.world.active.routes:
-        draft.add(_record(draft, (schema, document, source, (), None), digest, ()))
+        draft.append(_record(draft, (schema, document, source, (), None), digest, ()))
         return
     admitted = draft.world.active.catalogue.schemas[schema].read(document)
     event = Event(schema, admitted, source, (), None)
@@ -75,7 +76,7 @@ def send_to(
 
 def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
     first = draft.world.seq + 1
-    return Source("workflow", workflow=workflow.name, key=cell.id.key, tick_seq=first)
+    return make(Source, ("workflow", None, workflow.name, cell.id.key, first))
 
 
 def _admit(draft: Draft, event: Event, *, lenient: bool = False) -> None:
@@ -97,4 +98,5 @@ def _record(draft: Draft, event: Plain, digest: bytes, to: tuple[Target, ...]) -
     schema, document, source, tags, key = event
     inline, by_hash = draft.store(document)
     tagged = list(tags) if tags else None
-    return EventAdmitted(schema, digest, source, draft.hops, to, inline, by_hash, key, tagged)
+    place = (schema, digest, source, draft.hops, to, inline, by_hash, key, tagged, None, None)
+    return make(EventAdmitted, place)

@@ -17,6 +17,7 @@ from tallystick.model import envelopes
 from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import COMPLETED
 from tallystick.model.records import Noted
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 DROPS_MAX: Final = 16
@@ -28,7 +29,7 @@ def end_cell(
     """Record the end of a cell: completed or failed, with its result or its reason."""
     ended_seq = draft.seq
     draft.ended.setdefault(cell.id, status)  # a deleted cell stays deleted
-    ended = envelopes.Ended(
+    fields = (
         workflow.name,
         cell.id.key or None,
         status,
@@ -38,7 +39,7 @@ def end_cell(
         cell.born_seq,
         ended_seq,
     )
-    document = envelopes.ended_document(ended)
+    document = envelopes.ended_document(make(envelopes.Ended, fields))
     emit_system(draft, workflow, cell, envelopes.COMPLETED, document)
     if cell.callers:
         _answer_callers(draft, cell, status, extra)

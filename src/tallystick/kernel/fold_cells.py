@@ -22,7 +22,8 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
     """An event is in the world: its deliveries go to mailboxes."""
     if record.stamp is not None:
         stamped(world, record.stamp)
-        _prune_fence(world)
+        if not world.expiry.empty():
+            _prune_fence(world)
         if record.idem_key is not None:
             _fence(world, record.idem_key)
     if not record.to:
@@ -31,7 +32,7 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
     for index, target in enumerate(record.to):
         cell = world.edit_cell(target.workflow, target.key)
         if cell is None:
-            cell = born(world, CellId(target.workflow, target.key))
+            cell = born(world, make(CellId, (target.workflow, target.key)))
         if target.caps is not None:
             cell.caps = target.caps
         if target.caller is not None:
@@ -74,8 +75,6 @@ def _fence(world: World, idem: records.IdemKey) -> None:
 
 def _prune_fence(world: World) -> None:
     """Forget keys whose window has passed, a few per input: the cost is paid in small coin."""
-    if world.expiry.empty():
-        return
     for due_ns, path in world.expiry.due(world.logical_ns, PRUNE_MAX):
         world.expiry.remove(due_ns, path)
         known = world.fence.get(path)

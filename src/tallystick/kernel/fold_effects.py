@@ -89,7 +89,17 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
     if known is not None:
         known.settled = record
         known.settled_seq = world.seq
-    return [Continuation(intent.record, intent.manifest, w, record) for w in intent.waiters]
+    return _owed(intent, record)
+
+
+def _owed(
+    intent: Intent, came: records.ReceiptSettled | records.ProgressNoted
+) -> list[Continuation]:
+    """The continuations that an intent owes: nearly always one."""
+    opened, manifest, waiters = intent.record, intent.manifest, intent.waiters
+    if len(waiters) == 1:  # a comprehension costs more than this one
+        return [make(Continuation, (opened, manifest, waiters[0], came))]
+    return [make(Continuation, (opened, manifest, waiter, came)) for waiter in waiters]
 
 
 def _deliver(world: World, came: list[Continuation], seq: int) -> None:
@@ -111,8 +121,7 @@ def progress(world: World, record: records.ProgressNoted) -> None:
     intent = world.intents.edit(record.intent)
     assert intent is not None, "progress is noted only for an open intent"
     intent.progress = record.seq
-    came = [Continuation(intent.record, intent.manifest, w, record) for w in intent.waiters]
-    _deliver(world, came, seq=world.seq)
+    _deliver(world, _owed(intent, record), seq=world.seq)
 
 
 def attempted(world: World, record: records.EffectAttempted) -> None:

@@ -64,6 +64,6 @@ def born(world: World, ident: CellId) -> Cell:
 
 def must(world: World, workflow: str, key: bytes) -> Cell:
     """A cell that the record says exists."""
-    cell = world.edit_cell(workflow, key)
+    cell = world.cells[workflow].edit(key)
     assert cell is not None, "the record names a cell that exists"
     return cell

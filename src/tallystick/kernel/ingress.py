@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
-from tallystick.kernel.inputs import Submit
+from tallystick.kernel.inputs import Sample, Submit
 from tallystick.kernel.route import BadKeyError, Event, Routed, route
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.effects import event_hash
 from tallystick.model.records import Dropped, EventAdmitted, IdemKey, Source
+from tallystick.model.tuples import make
 from tallystick.values import canon, names
 from tallystick.values.schema import Admitted
 
@@ -32,35 +33,36 @@ def submit_event(world: World, given: Submit) -> Frame:
     _check_door(world, given)
     admitted = admit_value(world, given)
     digest = event_hash(given.schema, admitted.bytes, given.key)
-    seen = _seen(world, given, digest)
-    if seen is not None:
-        return seen
+    if given.idem_key is not None:
+        seen = _seen(world, given.idem_key, given.sample, digest)
+        if seen is not None:
+            return seen
     draft = Draft(world)
-    source = Source(given.origin, principal=given.principal)
-    event = Event(given.schema, admitted, source, given.tags, given.key)
+    source = make(Source, (given.origin, given.principal, None, None, None))
+    event = make(Event, (given.schema, admitted, source, given.tags, given.key))
     routed = _route(draft, event)
     stamp = draft.stamp(given.sample)
     idem = None if given.idem_key is None else IdemKey(given.idem_key, digest)
     value, value_hash = draft.store(admitted.bytes)
     tags = list(given.tags) if given.tags else None
-    seq = draft.add(
-        EventAdmitted(
-            given.schema,
-            digest,
-            source,
-            0,
-            routed.targets,
-            value,
-            value_hash,
-            given.key,
-            tags,
-            idem,
-            stamp,
-        )
+    fields = (
+        given.schema,
+        digest,
+        source,
+        0,
+        routed.targets,
+        value,
+        value_hash,
+        given.key,
+        tags,
+        idem,
+        stamp,
     )
-    note_lost(draft, event, digest, routed)
+    seq = draft.append(make(EventAdmitted, fields))  # routing has noted the cells it creates
+    if routed.lost:
+        note_lost(draft, event, digest, routed)
     kind = "accepted" if routed.targets else "unrouted"
-    return draft.frame(Answer(kind, seq, digest))
+    return draft.frame(make(Answer, (kind, seq, digest, None)))
 
 
 # tidy: a list of refusals, each with its words.
@@ -93,7 +95,7 @@ def _check_door(world: World, given: Submit) -> None:
             where={"path": "/origin"},
         )
     tags = given.tags
-    if len(tags) > TAGS_MAX or any(type(t) is not str or len(t) > 200 for t in tags):
+    if tags and (len(tags) > TAGS_MAX or any(type(t) is not str or len(t) > 200 for t in tags)):
         raise Rejected(
             f"at most {TAGS_MAX} tags of 200 characters",
             code="ingress.bad_tags",
@@ -129,15 +131,13 @@ def _too_large(given: Submit, size: int, most: int) -> TooLarge:
     )
 
 
-def _seen(world: World, given: Submit, digest: bytes) -> Frame | None:
+def _seen(world: World, idem_key: bytes, sample: Sample, digest: bytes) -> Frame | None:
     """The first answer, when this Idempotency-Key was seen within its window (I9)."""
-    if given.idem_key is None:
-        return None
-    path = canon.digest_of(given.idem_key)
+    path = canon.digest_of(idem_key)
     known = world.fence.get(path)
     if known is None:
         return None
-    logical_ns = max(world.logical_ns + 1, given.sample.now_ns)
+    logical_ns = max(world.logical_ns + 1, sample.now_ns)
     window = world.active.catalogue.limits.idempotency_window
     if known.at_ns + window <= logical_ns:
         return None

@@ -18,6 +18,7 @@ from tallystick.model.records import (
     ProgressNoted,
     ReceiptSettled,
 )
+from tallystick.model.tuples import make
 
 KERNEL: Final = "kernel"
 TIMER: Final = "sys/timer.set@1"
@@ -76,7 +77,7 @@ class Intent:
         self.hold: Any = record.hold
         self.progress = 0
         self.due_ns: int | None = record.timeout_at_ns
-        self.waiters = [Waiter(record.origin, record.issuer_ref)]
+        self.waiters = [make(Waiter, (record.origin, record.issuer_ref))]
 
 
 class Keyed:

@@ -17,13 +17,14 @@ from tallystick.model.records import (
     ReceiptSettled,
     Stamp,
 )
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 
 def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) -> str:
     """What becomes of a continuation: delivered, or why not."""
     workflow = draft.world.active.catalogue.workflows.get(origin.workflow)
-    ident = CellId(origin.workflow, origin.key)
+    ident = make(CellId, (origin.workflow, origin.key))
     cell = draft.world.cell(ident)
     # What asks for an effect has ticked, so its cell is in the world or gone.
     # A re-created cell inherits nothing from the one before (I19).

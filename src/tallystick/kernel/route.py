@@ -61,7 +61,8 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
     targets: list[Target] = []
     lost: list[Lost] = []
     for way in draft.world.active.routes.get(event.schema, ()):
-        if not _passes(way, event):
+        wanted = way.subscription
+        if (wanted.origins or wanted.tags) and not _passes(way, event):
             continue
         try:
             found = _target(draft, way, event)
@@ -74,7 +75,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         else:
             if found.create:
                 # Later subscriptions of the same event see the cell that this one creates.
-                draft.created[CellId(found.workflow, found.key)] = None
+                draft.created[make(CellId, (found.workflow, found.key))] = None
             elif bounded:
                 _check_room(draft, way, found)
             targets.append(found)
@@ -109,7 +110,7 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
         raise BadKeyError("ingress.reserved_schema", message, "/$tag")
     # A failed upcast is its cell's fault at the tick; the key is then read from what came.
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
-    ident = CellId(workflow.name, key)
+    ident = make(CellId, (workflow.name, key))
     create = not draft.exists(ident)
     if create and not way.subscription.create_if_missing:
         return Lost(ident, "no_instance")

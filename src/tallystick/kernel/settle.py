@@ -43,12 +43,12 @@ def settle_receipt(world: World, given: Settle) -> Frame:
     receipt = given.receipt
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
-    reason = _refusal(world, given)
+    intent = world.intents.get(receipt.intent)
+    reason = _refusal(world, given, intent)
     if reason is not None:
         source = receipt.executor[:200]
         refused = Refused("receipt", reason, receipt.intent, receipt.payload, source)
         return drop(draft, stamp, refused)
-    intent = world.intents.get(receipt.intent)
     assert intent is not None, "the questions above have found it open"
     effect = world.catalogue(intent.manifest).effects[intent.record.effect]
     try:
@@ -57,17 +57,16 @@ def settle_receipt(world: World, given: Settle) -> Frame:
         _reject(draft, stamp, intent, receipt, why)
     else:
         _accept(draft, stamp, intent, receipt, payload)
-    return draft.frame(Answer("settled", world.seq + 1))
+    return draft.frame(make(Answer, ("settled", world.seq + 1, None, None)))
 
 
 # ---- the questions --------------------------------------------------------------------------
 
 
-def _refusal(world: World, given: Settle) -> str | None:
+def _refusal(world: World, given: Settle, intent: Intent | None) -> str | None:
     receipt = given.receipt
     if receipt.world != world.id:
         return "foreign_world"
-    intent = world.intents.get(receipt.intent)
     if intent is None:
         return _why_closed(world, receipt.intent)
     if receipt.attempt != intent.attempt:
@@ -178,7 +177,7 @@ def _record(
     origin = intent.record.origin
     inline, by_hash = draft.store(payload)
     delivered = said in ("delivered", "rejected_delivered")
-    address = Address(origin.workflow, origin.key)
+    address = make(Address, (origin.workflow, origin.key))
     fields = (
         receipt.intent,
         status,

@@ -7,6 +7,7 @@ Any exception, trap, limit or bad output is a fault: a record, never a crash of 
 # tidy: input, output and fault of a tick are one story.
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
@@ -50,10 +51,10 @@ def advance(world: World) -> Frame | None:
     """The frame of the next ready cell's tick; None when nothing is ready."""
     if not world.ring:
         return None
-    ident = world.ring[0]
-    cell = world.cell(ident)
+    name, key = world.ring[0]
+    cell = world.cells[name].get(key)
     assert cell is not None, "a cell in the ring exists"
-    workflow = world.active.catalogue.workflows[ident.workflow]
+    workflow = world.active.catalogue.workflows[name]
     turn = make(Turn, (world, workflow, cell, cell.mailbox[0]))
     ran = _run(turn)
     if isinstance(ran, Halted):
@@ -77,7 +78,9 @@ def _run(turn: Turn) -> Ran | Halted:
         if old not in workflow.accepts_state_versions:
             message = f"state version {old} is not read by version {workflow.state_version}"
             return Halted("migration_failed", message, 0, "kernel")
-    state = world.state_of(cell)
+    state = cell.state
+    if state is None and cell.state_hash is not None:
+        state = world.state_of(cell)
     ctx = _context(turn) if workflow.context else None
     event = Delivered(world, mail)
     given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
@@ -123,7 +126,7 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     _check_limits(workflow, ran, state)
     draft = Draft(world)
     draft.hops = mail.hops + 1
-    draft.tick(_ticked(draft, turn, ran, state))
+    draft.append(_ticked(draft, turn, ran, state))
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
     if state is None:
         draft.ended[cell.id] = DELETED
@@ -144,9 +147,7 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
 
 def _checked_state(workflow: Workflow, output: TickOutput) -> Admitted | None:
     state = output.state
-    if state is None:
-        return None
-    if isinstance(state, Admitted) and state.schema is workflow.state:
+    if state is None or (isinstance(state, Admitted) and state.schema is workflow.state):
         return state
     raw = state.bytes if isinstance(state, Admitted) else state
     try:
@@ -217,8 +218,9 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
                 inline = state.bytes
             else:
                 draft.blobs[after] = state.bytes
-    for text, data in (output.blobs or {}).items():
-        draft.blobs[canon.raw_of(text)] = data
+    if output.blobs:
+        for text, data in output.blobs.items():
+            draft.blobs[canon.raw_of(text)] = data
     fields = (
         workflow.name,
         cell.id.key,
@@ -230,7 +232,7 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
         size,
         workflow.state_version,
         output.status,
-        canon.digest_of(ran.envelope),
+        sha256(ran.envelope).digest(),
         len(output.events),
         len(output.effects),
         ran.fuel,

@@ -170,11 +170,13 @@ class World:
 
     def activate(self, manifest: bytes) -> None:
         """Make a manifest the active one; its definitions are in the blob store."""
+        self.active = activate(self._catalogues.load(manifest, self.blobs))
         self.manifest = manifest
-        self.active = activate(self.catalogue(manifest))
 
     def catalogue(self, manifest: bytes) -> Catalogue:
         """The definitions of a manifest, active now or once."""
+        if manifest == self.manifest:
+            return self.active.catalogue
         return self._catalogues.load(manifest, self.blobs)
 
     def workflow(self, name: str) -> Workflow:
