@@ -63,15 +63,15 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
     effect_hash = opened.effect_hash
     fields = (
         origin.workflow,
-        canon.text_of(origin.workflow_hash),
+        "sha256:" + origin.workflow_hash.hex(),
         origin.key or None,
-        canon.text_of(opened.intent),
+        "sha256:" + opened.intent.hex(),
         opened.effect,
-        canon.text_of(bytes(32) if effect_hash is None else effect_hash),
+        "sha256:" + (bytes(32) if effect_hash is None else effect_hash).hex(),
         None if effect is None else effect.module,
         None if effect is None else effect.module_hash_text,
         None if effect is None else effect.entrypoint,
-        canon.text_of(params_digest(opened)),
+        "sha256:" + params_digest(opened).hex(),
         issuer_ref,
         origin.tick_seq,
     )

@@ -82,8 +82,6 @@ class Draft:
             for target in record.to:
                 if target.create:
                     self.created[CellId(target.workflow, target.key)] = None
-        elif isinstance(record, ReceiptSettled):
-            self.settled[record.intent] = None
         return self.seq
 
     def open(self, record: IntentOpened) -> None:
@@ -93,6 +91,12 @@ class Draft:
         self.opened[record.intent] = record
         if record.idempotency_key is not None:
             self.keyed[record.intent] = record
+
+    def close(self, record: ReceiptSettled) -> None:
+        """Append a receipt; what follows in the frame finds its intent settled."""
+        self.records.append(record)
+        self.seq += 1
+        self.settled[record.intent] = None
 
     def append(self, record: Record) -> int:
         """Append a record whose effects within the frame, if any, are noted already."""

@@ -19,11 +19,21 @@ from tallystick.model import records
 from tallystick.model.records import Record
 
 
-def fold(world: World, records: Iterable[Record]) -> None:
-    """Apply records to the world, one after the other."""
-    for record in records:
+def fold(world: World, record: Record) -> None:
+    """Apply one record to the world."""
+    world.seq += 1
+    _FOLDS[type(record)](world, record)
+
+
+def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
+    """Fold the records of one frame; the world then stands behind it."""
+    world.cause = None
+    world.stamp = None
+    for record in records:  # as `fold` does, without a call for each
         world.seq += 1
         _FOLDS[type(record)](world, record)
+    world.head = head
+    assert not world.denied, "every denial has its receipt in the same frame"
 
 
 def _created(world: World, record: records.WorldCreated) -> None:

@@ -113,9 +113,10 @@ def ticked(world: World, record: records.Ticked) -> None:
         _deleted(world, cell)
     else:
         _new_state(world, cell, record)
-        if record.status in TERMINAL:
+        if ended:
             _ended(world, cell)
-    requeue(world, cell)
+    if cell.mailbox:
+        requeue(world, cell)
 
 
 def _new_state(world: World, cell: Cell, record: records.Ticked) -> None:

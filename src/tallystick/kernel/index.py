@@ -9,6 +9,10 @@ entries ends in the same nodes and the same root.
 Nodes are immutable blobs named by their digest: a change writes new nodes along its path and
 shares the rest, which makes snapshots cost what is dirty and forks cost nothing.
 
+A branch names a child by a reference: its digest and a hint of two bytes.
+The hint of a leaf is the end of its path, so that looking for an entry that is not there, as every
+new cell does, stops at the branch instead of reading a stranger's leaf; a branch has the hint zero.
+
 Paths are hex text while the trie is worked on: slicing text compares nibbles at C speed.
 """
 
@@ -24,6 +28,8 @@ from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
+REF: Final = 34
+_NO_HINT: Final = b"\x00\x00"
 
 
 class Blobs(Protocol):
@@ -46,7 +52,7 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Sixteen ways on; a child is a digest that is not loaded, or a node, or None."""
+    """Sixteen ways on; a child is a reference that is not loaded, or a node, or None."""
 
     skip: str
     kids: tuple[Child, ...]
@@ -89,19 +95,19 @@ def _branch_bytes(skip: str, kids: list[bytes | None]) -> bytes:
 
 
 class Stored(NamedTuple):
-    """A branch as it lies in the store: which of the sixteen ways exist, and their digests."""
+    """A branch as it lies in the store: which of the sixteen ways exist, and their references."""
 
     skip: str
     bits: int
     joined: bytes
 
     def kid(self, way: int) -> bytes | None:
-        """The digest of one way on, or None."""
+        """The reference of one way on, or None."""
         bit = 1 << way
         if not self.bits & bit:
             return None
-        at = (self.bits & (bit - 1)).bit_count() * 32
-        return self.joined[at : at + 32]
+        at = (self.bits & (bit - 1)).bit_count() * REF
+        return self.joined[at : at + REF]
 
     def opened(self) -> Branch:
         """The same branch with sixteen places, for changing."""
@@ -154,7 +160,7 @@ def _stored_of(data: bytes) -> Stored | None:
     if type(joined) is not bytes or data[at : reader.pos] != _SKIP:
         return None
     skip = reader.item(1)
-    whole = type(skip) is str and len(joined) == 32 * bits.bit_count()
+    whole = type(skip) is str and len(joined) == REF * bits.bit_count()
     return Stored(skip, bits, joined) if whole and data[reader.pos :] == _BRANCH_TYPE else None
 
 
@@ -200,6 +206,7 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
     if root == EMPTY:
         return None
     text = path.hex()
+    tail = path[-2:]
     at = 0
     node = nodes.load(root)
     while isinstance(node, Stored):
@@ -210,7 +217,10 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
         kid = node.kid(int(text[stop], 16))
         if kid is None:
             return None
-        node = nodes.load(kid)
+        hint = kid[32:]
+        if hint not in (_NO_HINT, tail):
+            return None
+        node = nodes.load(kid[:32])
         at = stop + 1
     return node.value if node.path == text else None
 
@@ -234,7 +244,7 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
             continue
         reached = done + "0123456789abcdef"[way]
         if reached >= after[: len(reached)]:
-            yield from _scan(nodes, kid, reached, after)
+            yield from _scan(nodes, kid[:32], reached, after)
 
 
 class Written(NamedTuple):
@@ -248,34 +258,37 @@ def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> 
     """Apply writes (bytes) and deletes (None); costs what is changed, not what is there."""
     items = [(path.hex(), value) for path, value in sorted(changes.items())]
     made: dict[bytes, bytes] = {}
-    top = _merge(nodes, None if root == EMPTY else root, items, 0)
+    top = _merge(nodes, None if root == EMPTY else root + _NO_HINT, items, 0)
     if top is None:
         return Written(EMPTY, made)
-    return Written(_store(top, made), made)
+    return Written(_store(top, made)[:32], made)
 
 
 Items = list[tuple[str, bytes | None]]
 
 
 def _store(node: Child, made: dict[bytes, bytes]) -> bytes:
+    """The reference of a node, which is written if it is not in the store already."""
     if isinstance(node, bytes):
         return node
-    assert node is not None, "an empty child has no digest"
+    assert node is not None, "an empty child has no reference"
     if isinstance(node, Leaf):
         data = _leaf_bytes(node)
+        hint = bytes.fromhex(node.path[-4:])
     else:
         kids = [None if kid is None else _store(kid, made) for kid in node.kids]
         data = _branch_bytes(node.skip, kids)
+        hint = _NO_HINT
     digest = sha256(data).digest()
     made[digest] = data
-    return digest
+    return digest + hint
 
 
 def _opened(nodes: Nodes, child: Child) -> Node | None:
     """A child as a node that can be changed."""
     if not isinstance(child, bytes):
         return child
-    found = nodes.load(child)
+    found = nodes.load(child[:32])
     return found.opened() if isinstance(found, Stored) else found
 
 

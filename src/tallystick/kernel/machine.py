@@ -8,12 +8,11 @@ journal says it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from tallystick.kernel import govern, settle, snapshot
 from tallystick.kernel.draft import Frame
-from tallystick.kernel.fold import fold
+from tallystick.kernel.fold import fold_frame
 from tallystick.kernel.ingress import submit_event
 from tallystick.kernel.inputs import (
     Activate,
@@ -32,7 +31,6 @@ from tallystick.kernel.operate import operate
 from tallystick.kernel.tick import advance
 from tallystick.kernel.world import World
 from tallystick.model.frames import Sealed, seal_frame
-from tallystick.model.records import Record
 
 __all__ = ["accept", "advance", "fold_frame", "submit"]
 
@@ -78,12 +76,3 @@ def accept(world: World, frame: Frame) -> Sealed | None:
     if frame.snapshot is not None:
         world.suppressed.clear()
     return sealed
-
-
-def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
-    """Fold the records of one frame; the world then stands behind it."""
-    world.cause = None
-    world.stamp = None
-    fold(world, records)
-    world.head = head
-    assert not world.denied, "every denial has its receipt in the same frame"

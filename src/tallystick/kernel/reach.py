@@ -111,7 +111,7 @@ class Marks:
             for way in range(16):
                 kid = node.kid(way)
                 if kid is not None:
-                    self._trie(kid, leaf)
+                    self._trie(kid[:32], leaf)
         else:
             leaf(node.value)
 

@@ -51,7 +51,7 @@ def settle(
     now = stamp.logical_ns if stamp is not None else draft.world.logical_ns
     inline, by_hash = draft.store(payload)
     delivered = outcome == "delivered"
-    draft.add(
+    draft.close(
         ReceiptSettled(
             intent=opened.intent,
             status=status,

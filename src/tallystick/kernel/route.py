@@ -112,12 +112,15 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
     ident = make(CellId, (workflow.name, key))
     create = not draft.exists(ident)
-    if create and not way.subscription.create_if_missing:
+    wanted = way.subscription
+    if create and not wanted.create_if_missing:
         return Lost(ident, "no_instance")
     if not create and not draft.takes_mail(ident, workflow.lifecycle):
         return Lost(ident, "terminal")
     newer = value.bytes if upcast is not None and value is not None else None
-    init = _init(draft, way, value) if create else None
+    init = None
+    if create and (wanted.init_state is not None or wanted.init_fn is not None):
+        init = _init(draft, way, value)
     return make(Target, (workflow.name, key, create, way.arm, upcast, newer, init, None, None))
 
 

@@ -134,7 +134,7 @@ def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
 
 def _accept(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt, payload: bytes) -> None:
     outcome = receipts.outcome_of(draft, intent.record.origin)
-    draft.add(_record(draft, stamp, intent, receipt, (receipt.status, payload, outcome)))
+    draft.close(_record(draft, stamp, intent, receipt, (receipt.status, payload, outcome)))
 
 
 def _reject(
@@ -148,7 +148,7 @@ def _reject(
     # What cannot be read may also be too large to keep: evidence is bounded like any value.
     kept = receipt.payload[: draft.world.active.catalogue.limits.receipt_bytes_max]
     record = _record(draft, stamp, intent, receipt, ("rejected", kept, outcome))
-    draft.add(record._replace(error={"code": why.code, "message": why.message[:1024]}))
+    draft.close(record._replace(error={"code": why.code, "message": why.message[:1024]}))
     if outcome == "cell_failed":
         fail_cell(draft, CellId(origin.workflow, origin.key), KERNEL, "unreadable receipt", None)
 

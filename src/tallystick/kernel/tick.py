@@ -122,7 +122,9 @@ def _context(turn: Turn) -> bytes:
 def _frame(turn: Turn, ran: Ran) -> Frame:
     world, workflow, cell, mail = turn
     output = ran.output
-    state = _checked_state(workflow, output)
+    state = output.state
+    if state is not None and not (isinstance(state, Admitted) and state.schema is workflow.state):
+        state = _checked_state(workflow, state)
     _check_limits(workflow, ran, state)
     draft = Draft(world)
     draft.hops = mail.hops + 1
@@ -139,16 +141,14 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
         opened = _judge_all(draft, asking, output)
         _bound("inflight_max", workflow.limits.inflight_max, len(cell.inflight) + len(draft.opened))
         _derive(draft, asking, opened)
-    _check_hops(draft, workflow)
+    if draft.hops > workflow.limits.hops_max:
+        _check_hops(draft, workflow)
     if state is None or output.status != RUNNING:
         _finish(draft, turn, output)
     return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
 
 
-def _checked_state(workflow: Workflow, output: TickOutput) -> Admitted | None:
-    state = output.state
-    if state is None or (isinstance(state, Admitted) and state.schema is workflow.state):
-        return state
+def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:
     raw = state.bytes if isinstance(state, Admitted) else state
     try:
         return workflow.state.read(raw)
@@ -271,8 +271,6 @@ def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
 def _check_hops(draft: Draft, workflow: Workflow) -> None:
     """A chain that feeds itself without any outside input ends somewhere (I16)."""
     most = workflow.limits.hops_max
-    if draft.hops <= most:
-        return
     for record in draft.records:
         if isinstance(record, EventAdmitted | ReceiptSettled) and record.to:
             raise LimitExceeded("hops_max", most, draft.hops)
