@@ -42,10 +42,11 @@ fmt: $(STAMP) ## format, and mend what can be mended
 conformance: $(STAMP) ## run all tests and write docs/conformance.md
 	scripts/conformance
 
-reference: $(STAMP) ## write the generated part of docs/reference
+reference: $(STAMP) ## write what is generated: docs/reference and the session of the README
 	python scripts/reference
+	python scripts/readme
 
-fast: $(STAMP) ## compile the canonical codec
+fast: $(STAMP) ## compile the pure rooms; takes minutes
 	python scripts/build_fast
 
 clean: ## remove what can be made again, but for the environment
