@@ -194,11 +194,16 @@ _E: Final = {name: canon.put_key(name) for name in _EFFECT}
 
 def write_output(output: TickOutput) -> bytes:
     """The canonical envelope of an output."""
-    # Written for every tick, so the pieces are joined in canonical order: by length of the key,
-    # then by its letters.
-    state = output.state.bytes if isinstance(output.state, Admitted) else output.state
-    if output[6:] == _NO_NOTES and output.reason is None and not output.events:
-        return _write_plain(output, state)
+    held, status, result, reason, events, effects, ann, logs, metrics, blobs = output
+    state = held.bytes if isinstance(held, Admitted) else held
+    rare = events or logs or metrics or blobs or reason is not None or ann is not None
+    if state is not None and not rare:
+        return _write_plain(state, status, result, effects)
+    return _write_walked(output, state)
+
+
+def _write_walked(output: TickOutput, state: bytes | None) -> bytes:
+    """Any envelope; the pieces stand in canonical order: by length of the key, then by letters."""
     out: list[bytes] = []
     if output.ann is not None:
         out.append(_K["ann"] + canon.put_bytes(output.ann))
@@ -214,8 +219,7 @@ def write_output(output: TickOutput) -> bytes:
     if output.status != RUNNING:
         out.append(_K["status"] + canon.put_text(output.status))
     if output.effects:
-        effects = [_write_effect(e) for e in output.effects]
-        out.append(_K["effects"] + canon.head(4, len(effects)) + b"".join(effects))
+        out.append(_write_effects(output.effects))
     if output.metrics:
         out.append(_K["metrics"] + canon.encode_item(dict(output.metrics)))
     if output.events:
@@ -224,40 +228,30 @@ def write_output(output: TickOutput) -> bytes:
     return canon.PREFIX + canon.head(5, len(out)) + b"".join(out)
 
 
-# Of `ann`, `logs`, `metrics` and `blobs`, in the order of the tuple's last fields.
-_NO_NOTES: Final = (None, (), None, None)
-_MAPS: Final = tuple(canon.PREFIX + canon.head(5, n) for n in range(5))
-_STATE: Final = _K["state"]
-_NO_STATE: Final = _K["state"] + b"\xf6"
+_MAPS: Final = tuple(canon.PREFIX + canon.head(5, n) + _K["state"] for n in range(5))
 _RESULT: Final = _K["result"]
 _STATUS: Final = {name: _K["status"] + canon.put_text(name) for name in (COMPLETED, FAILED)}
+_STATUS[RUNNING] = b""  # what is not said
 _ONE_EFFECT: Final = _K["effects"] + canon.head(4, 1)
 _OCTETS: Final = canon.OCTETS
+_NAMES: Final = canon.NAMES
 
 
-def _write_plain(output: TickOutput, state: bytes | None) -> bytes:
+def _write_plain(
+    state: bytes, status: str, result: bytes | None, effects: tuple[EffectRequest, ...]
+) -> bytes:
     """The envelope of a state, a status, a result and effects: what nearly every tick answers."""
-    out = [b""]
-    n = 1
-    if state is None:
-        out.append(_NO_STATE)
-    else:
-        out += (_STATE, _OCTETS[len(state)], state)
-    _, status, result, _, _, effects, *_ = output
-    if result is not None:
-        out += (_RESULT, _OCTETS[len(result)], result)
-        n += 1
-    if status != RUNNING:
-        out.append(_STATUS[status])
-        n += 1
-    if effects:
-        single = len(effects) == 1
-        out.append(_ONE_EFFECT if single else _K["effects"] + canon.head(4, len(effects)))
-        for effect in effects:
-            out.append(_write_effect(effect))
-        n += 1
-    out[0] = _MAPS[n]
-    return b"".join(out)
+    n = 1 + (result is not None) + (status != RUNNING) + (len(effects) > 0)
+    said = b"" if result is None else _RESULT + _OCTETS[len(result)] + result
+    asked = _write_effects(effects) if effects else b""
+    return b"".join((_MAPS[n], _OCTETS[len(state)], state, said, _STATUS[status], asked))
+
+
+def _write_effects(effects: tuple[EffectRequest, ...]) -> bytes:
+    if len(effects) == 1:  # a comprehension costs more than this one
+        return _ONE_EFFECT + _write_effect(effects[0])
+    many = [_write_effect(effect) for effect in effects]
+    return _K["effects"] + canon.head(4, len(many)) + b"".join(many)
 
 
 def _write_event(event: EmittedEvent) -> dict[str, Any]:
@@ -271,12 +265,10 @@ def _write_event(event: EmittedEvent) -> dict[str, Any]:
 
 def _write_effect(effect: EffectRequest) -> bytes:
     name, params, issuer_ref, idempotency_key, cap_slot, timeout_ns = effect
-    n = 2
     raw = params.bytes if isinstance(params, Admitted) else params
-    out = [b"", _EFFECT_NAME, canon.put_key(name), _PARAMS, _OCTETS[len(raw)], raw]
-    if cap_slot is not None:
-        out += (_CAP_SLOT, canon.put_key(cap_slot))
-        n += 1
+    slot = b"" if cap_slot is None else _CAP_SLOT + _NAMES[cap_slot]
+    out = [b"", _EFFECT_NAME, _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot]
+    n = 2 if cap_slot is None else 3
     if issuer_ref is not None:
         out.append(_E["issuer_ref"] + canon.put_text(issuer_ref))
         n += 1

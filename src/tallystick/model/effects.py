@@ -123,7 +123,7 @@ def dispatch_key(world: str, intent: bytes) -> bytes:
 def event_hash(schema: str, value: bytes, key: bytes | None) -> bytes:
     """The published event hash: the document of schema, value and, when given, key."""
     if key is None:
-        parts = (_E2, _OCTETS[len(value)], value, _E_SCHEMA, canon.put_key(schema))
+        parts = (_E2, _OCTETS[len(value)], value, _E_SCHEMA, canon.NAMES[schema])
         return sha256(b"".join(parts)).digest()
     return sha256(
         _E3

@@ -234,13 +234,13 @@ def ended_document(ended: Ended) -> bytes:
     return b"".join(
         (
             opening,
-            _NULL if key is None else canon.put_bytes(key),
+            _NULL if key is None else canon.OCTETS[len(key)] + key,
             before_result,
-            _NULL if result is None else canon.put_bytes(result),
+            _NULL if result is None else canon.OCTETS[len(result)] + result,
             before_born,
             canon.NUMBERS[born_seq],
             before_workflow,
-            canon.put_key(workflow),
+            canon.NAMES[workflow],
             before_ended,
             canon.NUMBERS[ended_seq],
         )

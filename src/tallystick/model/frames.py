@@ -26,6 +26,10 @@ _HEAD: Final = canon.PREFIX + canon.head(5, 5) + _VERSION + canon.put_key("seq")
 _PREV: Final = canon.put_key("prev") + canon.head(2, 32)
 _WORLD: Final = canon.put_key("world")
 _RECORDS: Final = canon.put_key("records")
+_COUNTS: Final = tuple(canon.head(4, n) for n in range(24))
+_NAMES: Final = canon.NAMES
+_NUMBERS: Final = canon.NUMBERS
+_PUT: Final = hot.PUT
 
 
 class Sealed(NamedTuple):
@@ -63,9 +67,10 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
     """Encode and chain the records of one frame; `seq` is the number of the first."""
     n = len(records)
     assert n, "a frame holds at least one record"
-    number, name, count = canon.NUMBERS[seq], hot.NAMES[world], canon.head(4, n)
-    out = [_HEAD, number, _PREV, prev, _WORLD, name, _RECORDS, count]
-    hot.put_into(out, records)
+    count = _COUNTS[n] if n < 24 else canon.head(4, n)
+    out = [_HEAD, _NUMBERS[seq], _PREV, prev, _WORLD, _NAMES[world], _RECORDS, count]
+    for record in records:
+        out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
     body = b"".join(out)
     last = seq + n - 1
     return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))

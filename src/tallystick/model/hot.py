@@ -8,10 +8,11 @@ A record with a rare field goes back to the general codec, and a test proves bot
 # tidy: four tables of one kind; apart they would be harder to compare.
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from tallystick.model.records import (
+    KIND_OF,
     Address,
     EventAdmitted,
     IntentOpened,
@@ -27,22 +28,7 @@ from tallystick.model.records import (
 )
 from tallystick.values import canon
 
-
-class _Names(dict[str, bytes]):
-    """Encoded texts that recur: names of workflows, schemas, effects, statuses.
-
-    Bounded, so that names chosen by a stranger cannot grow it.
-    """
-
-    def __missing__(self, name: str) -> bytes:
-        made = canon.put_text(name)
-        if len(self) < 4096:
-            self[name] = made
-        return made
-
-
-NAMES: Final = _Names()
-_NAMES: Final = NAMES
+_NAMES: Final = canon.NAMES
 _NUMBERS: Final = canon.NUMBERS
 _OCTETS: Final = canon.OCTETS
 _MAPS: Final = tuple(canon.head(5, n) for n in range(24))
@@ -60,17 +46,7 @@ def _record(name: str) -> bytes:
 
 def put(record: Record) -> bytes:
     """The encoded map of a record."""
-    hot = _HOT.get(type(record))
-    made = None if hot is None else hot(record)
-    return put_record(record) if made is None else made
-
-
-def put_into(out: list[bytes], records: Sequence[Record]) -> None:
-    """Append the encoded maps of a frame's records."""
-    for record in records:
-        hot = _HOT.get(type(record))
-        made = None if hot is None else hot(record)
-        out.append(put_record(record) if made is None else made)
+    return PUT[type(record)](record)
 
 
 # ---- events ---------------------------------------------------------------------------------
@@ -139,16 +115,16 @@ _EVENT: Final = _record("EventAdmitted") + _K("schema")
 _EVENT_HASH: Final = _K("event_hash") + _D
 
 
-def _event(record: EventAdmitted) -> bytes | None:
+def _event(record: EventAdmitted) -> bytes:
     schema, event_hash, origin, hops, to, value, _, key, tags, idem, stamp = record
     if value is None or len(to) > 1:
-        return None
+        return put_record(record)
     if not (key is None and tags is None and idem is None):
-        return None
+        return put_record(record)
     target = _target(to[0]) if to else b""
     came = _source(origin)
     if target is None or came is None:
-        return None
+        return put_record(record)
     return b"".join(
         (
             _MAPS[7] if stamp is None else _MAPS[8],
@@ -193,9 +169,9 @@ _NO_NOTES: Final = (None, None, None, None)
 
 
 # tidy: the table of one record, written out.
-def _ticked(record: Ticked) -> bytes | None:
+def _ticked(record: Ticked) -> bytes:
     if record[20:] != _NO_NOTES or record[18] is not None:  # ann, logs, metrics, blobs; reason
-        return None
+        return put_record(record)
     workflow, key, workflow_hash, module_hash, input_seq, index, born, size = record[:8]
     version, status, output, events, effects, fuel, engine, before, after = record[8:17]
     state, result = record[17], record[19]
@@ -329,14 +305,14 @@ _TIMEOUT: Final = _K("timeout_at_ns")
 _IDEM: Final = _K("idempotency_key")
 
 
-def _opened(record: IntentOpened) -> bytes | None:
+def _opened(record: IntentOpened) -> bytes:
     intent, effect, effect_hash, executor, origin, judged = record[:6]
     params, _, issuer, idem, timeout, hold, flow = record[6:]
     if params is None or hold is not None or flow is not None:
-        return None
+        return put_record(record)
     trail = _judged(judged)
     if trail is None:
-        return None
+        return put_record(record)
     n = 8 + (issuer is not None) + (idem is not None) + (timeout is not None)
     return b"".join(
         (
@@ -395,11 +371,11 @@ def _seal(seal: dict[str, Any]) -> bytes:
 
 
 # tidy: the table of one record, written out.
-def _settled(record: ReceiptSettled) -> bytes | None:
+def _settled(record: ReceiptSettled) -> bytes:
     intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
     payload, _, usage, seal, key_id, stamp, error = record[9:]
     if payload is None or error is not None or len(to) > 1:
-        return None
+        return put_record(record)
     n = 11 + (usage is not None) + (seal is not None) + (key_id is not None) + (stamp is not None)
     return b"".join(
         (
@@ -432,7 +408,8 @@ def _settled(record: ReceiptSettled) -> bytes | None:
     )
 
 
-_HOT: Final[dict[type, Callable[[Any], bytes | None]]] = {
+PUT: Final[dict[type, Callable[[Any], bytes]]] = {
+    **dict.fromkeys(KIND_OF, put_record),
     EventAdmitted: _event,
     Ticked: _ticked,
     IntentOpened: _opened,

@@ -63,6 +63,16 @@ class _Lengths(dict[int, bytes]):
         return made
 
 
+class _Names(dict[str, bytes]):
+    """Encoded texts that recur: names of workflows, schemas, effects, statuses."""
+
+    def __missing__(self, name: str) -> bytes:
+        made = put_text(name)
+        if len(self) < _KEYS_MAX:
+            self[name] = made
+        return made
+
+
 class _Numbers(dict[int, bytes]):
     """Encoded numbers: a place in history is written several times while it is new.
 
@@ -79,6 +89,7 @@ class _Numbers(dict[int, bytes]):
 
 # For prepared encoders, which join the pieces themselves without a call for each.
 OCTETS: Final = _Lengths()
+NAMES: Final = _Names()
 NUMBERS: Final = _Numbers()
 _HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
