@@ -79,3 +79,12 @@ def test_more_names_than_are_remembered(written: dict[type, Any]):
         other = ticked._replace(workflow=f"t/w{number}@1")
         assert hot.put(other) == put_record(other)
     assert len(hot._NAMES) <= 4096
+
+
+@pytest.mark.clause("K-12")
+def test_more_lengths_than_are_remembered(written: dict[type, Any]):
+    """VA-01 for records: byte strings of any length are written right, remembered or not."""
+    ticked = written[Ticked]
+    for length in range(4_200):
+        other = ticked._replace(key=b"k" * length)
+        assert hot.put(other) == put_record(other)

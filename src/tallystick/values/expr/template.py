@@ -16,7 +16,7 @@ from tallystick.values.expr.compile import Compiler
 from tallystick.values.expr.fault import BUDGET, FORBIDDEN, TYPE, fault
 from tallystick.values.expr.operate import text_of, truth
 from tallystick.values.expr.parts import Closure
-from tallystick.values.expr.run import DEPTH_MAX, RESULT_MAX, Run, text_size
+from tallystick.values.expr.run import RESULT_MAX, Run, text_size
 
 Writer = Callable[[Run, list[str]], None]
 
@@ -42,9 +42,8 @@ def _write(run: Run, out: list[str], text: str) -> None:
 
 
 def _block(compiler: Compiler, body: Sequence[nodes.Node]) -> Writer:
+    # The condition or the list before a block is one level down too, and is refused first.
     compiler.depth += 1
-    if compiler.depth > DEPTH_MAX:
-        raise fault(BUDGET, f"nesting over {DEPTH_MAX}")
     writers = [_statement(compiler, node) for node in body]
     compiler.depth -= 1
 
