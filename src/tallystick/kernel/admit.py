@@ -214,7 +214,7 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
     rules = case.draft.world.active.rules
     verdict = rules.judge(facts)
     if isinstance(verdict, Denial):
-        digest = _facts_digest(case.asking, intent, held.hash)
+        digest = _facts_digest(case.asking.logical_ns, intent, held.hash)
         judged = Judged("ok", "ok", grant, None, None, digest)
         return _deny(case, verdict, judged, params, intent)
     rule = JudgedRule(verdict.policy, verdict.rule, verdict.decision, verdict.id)
@@ -241,25 +241,29 @@ def _stands(case: Case, agreed: Agreed) -> bool:
 # tidy: one record, all of its fields.
 def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened:
     """Record an intent that every stage has agreed to."""
-    draft, asking, _, wanted = case
+    draft, asking, index, wanted = case
     effect, _, held, verdict, grant, rule = agreed
-    facts = _facts_digest(asking, intent, held.hash)
+    cell, workflow, tick_seq, logical_ns = asking
+    facts = _facts_digest(logical_ns, intent, held.hash)
     # Flows and budgets are judged here once a manifest can hold them; without any there is room.
     judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
     inline, by_hash = draft.store(params.bytes)
+    length = wanted.timeout_ns
+    if length is None:
+        length = effect.timeout_ns
     fields = (
         intent,
         effect.name,
         effect.hash,
         effect.executor,
-        case.origin(),
+        make(Origin, ("workflow", workflow.name, workflow.hash, cell.id.key, tick_seq, index)),
         judged,
         inline,
         by_hash,
         wanted.issuer_ref,
         wanted.idempotency_key,
-        _timeout(case, effect),
-        _hold(verdict, draft.seq + 1),
+        None if length is None else min(logical_ns + length, _NEVER_NS),
+        None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1),
         None,
     )
     draft.open(make(IntentOpened, fields))
@@ -324,22 +328,13 @@ def _policy_facts(case: Case, effect: Effect, params: Admitted, grant: Grant) ->
     return make(PolicyFacts, fields)
 
 
-def _facts_digest(asking: Asking, intent: bytes, grant_hash: bytes) -> bytes:
+def _facts_digest(logical_ns: int, intent: bytes, grant_hash: bytes) -> bytes:
     """The facts behind a judgement; the intent binds effect, params and cell already."""
-    when = asking.logical_ns.to_bytes(8, "big")
+    when = logical_ns.to_bytes(8, "big")
     return sha256(b"facts@1" + intent + grant_hash + when).digest()
 
 
-def _timeout(case: Case, effect: Effect) -> int | None:
-    length = case.wanted.timeout_ns
-    if length is None:
-        length = effect.timeout_ns
-    return None if length is None else min(case.asking.logical_ns + length, _NEVER_NS)
-
-
-def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any] | None:
-    if verdict.decision != "require_approval":
-        return None
+def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any]:
     detail = None if verdict.approval is None else dict(verdict.approval)
     return {"kind": "approval", "since_seq": seq, "detail": detail}
 

@@ -83,7 +83,7 @@ def _admit(draft: Draft, event: Event, *, lenient: bool = False) -> None:
     routed = route(draft, event, bounded=False, lenient=lenient)
     digest = event_hash(event.schema, event.admitted.bytes, event.key)
     draft.add(_record(draft, _plain(event), digest, routed.targets))
-    note_lost(draft, event, digest, routed)
+    note_lost(draft, event, digest, routed.lost)
 
 
 # Schema, document, source, tags and explicit key of an event.

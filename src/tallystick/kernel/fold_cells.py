@@ -30,13 +30,14 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
         return
     parent, now_ns, _ = inherit(world)
     for index, target in enumerate(record.to):
-        cell = world.edit_cell(target.workflow, target.key)
+        workflow, key, _, _, _, _, _, caps, caller = target
+        cell = world.edit_cell(workflow, key)
         if cell is None:
-            cell = born(world, make(CellId, (target.workflow, target.key)))
-        if target.caps is not None:
-            cell.caps = target.caps
-        if target.caller is not None:
-            cell.callers[target.caller] = None
+            cell = born(world, make(CellId, (workflow, key)))
+        if caps is not None:
+            cell.caps = caps
+        if caller is not None:
+            cell.callers[caller] = None
         push(world, cell, _mail(world, record, target, (index, parent, now_ns)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Sample, Submit
-from tallystick.kernel.route import BadKeyError, Event, Routed, route
+from tallystick.kernel.route import BadKeyError, Event, Lost, Routed, route
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.effects import event_hash
@@ -32,53 +32,51 @@ def submit_event(world: World, given: Submit) -> Frame:
         )
     _check_door(world, given)
     admitted = admit_value(world, given)
-    digest = event_hash(given.schema, admitted.bytes, given.key)
-    if given.idem_key is not None:
-        seen = _seen(world, given.idem_key, given.sample, digest)
+    sample, schema, _, _, key, tags, idem_key, origin, principal = given
+    digest = event_hash(schema, admitted.bytes, key)
+    if idem_key is not None:
+        seen = _seen(world, idem_key, sample, digest)
         if seen is not None:
             return seen
     draft = Draft(world)
-    source = make(Source, (given.origin, given.principal, None, None, None))
-    event = make(Event, (given.schema, admitted, source, given.tags, given.key))
-    routed = _route(draft, event)
-    stamp = draft.stamp(given.sample)
-    idem = None if given.idem_key is None else IdemKey(given.idem_key, digest)
+    source = make(Source, (origin, principal, None, None, None))
+    event = make(Event, (schema, admitted, source, tags, key))
+    targets, lost = _route(draft, event)
     value, value_hash = draft.store(admitted.bytes)
-    tags = list(given.tags) if given.tags else None
     fields = (
-        given.schema,
+        schema,
         digest,
         source,
         0,
-        routed.targets,
+        targets,
         value,
         value_hash,
-        given.key,
-        tags,
-        idem,
-        stamp,
+        key,
+        list(tags) if tags else None,
+        None if idem_key is None else IdemKey(idem_key, digest),
+        draft.stamp(sample),
     )
     seq = draft.append(make(EventAdmitted, fields))  # routing has noted the cells it creates
-    if routed.lost:
-        note_lost(draft, event, digest, routed)
-    kind = "accepted" if routed.targets else "unrouted"
-    return draft.frame(make(Answer, (kind, seq, digest, None)))
+    if lost:
+        note_lost(draft, event, digest, lost)
+    return draft.frame(make(Answer, ("accepted" if targets else "unrouted", seq, digest, None)))
 
 
 # tidy: a list of refusals, each with its words.
 def _check_door(world: World, given: Submit) -> None:
-    if names.is_reserved(given.schema) and given.schema not in _system_inputs(given):
+    schema = given.schema
+    if names.is_reserved(schema) and schema not in _system_inputs(given):
         raise Rejected(
-            f"{given.schema} is made by the kernel and cannot be sent",
+            f"{schema} is made by the kernel and cannot be sent",
             code="ingress.reserved_schema",
-            where={"path": "/schema", "schema": given.schema},
+            where={"path": "/schema", "schema": schema},
             hint="send a domain event; receipts come from executors with a seal",
         )
-    if given.schema not in world.active.catalogue.schemas:
+    if schema not in world.active.catalogue.schemas:
         raise UnknownName(
-            f"no schema {given.schema} in the active manifest",
+            f"no schema {schema} in the active manifest",
             code="ingress.unknown_schema",
-            where={"path": "/schema", "schema": given.schema},
+            where={"path": "/schema", "schema": schema},
             hint="list the schemas of the bundle, or check the version after the @",
         )
     if given.idem_key is not None and not 1 <= len(given.idem_key) <= IDEM_KEY_MAX:
@@ -159,11 +157,11 @@ def _route(draft: Draft, event: Event) -> Routed:
         raise SchemaMismatch(why.message, schema=event.schema, errors=[finding]) from why
 
 
-def note_lost(draft: Draft, event: Event, digest: bytes, routed: Routed) -> None:
+def note_lost(draft: Draft, event: Event, digest: bytes, lost: tuple[Lost, ...]) -> None:
     """Leave evidence for deliveries that did not happen."""
-    for lost in routed.lost:
-        size = len(event.admitted.bytes)
-        draft.add(lost_record("event", lost.reason, lost.ident, (digest, size)))
+    size = len(event.admitted.bytes)
+    for each in lost:
+        draft.add(lost_record("event", each.reason, each.ident, (digest, size)))
 
 
 def lost_record(what: str, reason: str, ident: CellId, content: tuple[bytes, int]) -> Dropped:

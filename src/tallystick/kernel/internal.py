@@ -25,10 +25,8 @@ from tallystick.values import canon
 
 
 def perform(draft: Draft, asking: Asking, opened: Opened) -> None:
-    """Perform an internal effect; others are left to executors and the clock."""
-    action = _ACTIONS.get(opened.effect.name)
-    if action is not None:
-        action(draft, asking, opened)
+    """Perform an internal effect: one that is in the table below."""
+    ACTIONS[opened.effect.name](draft, asking, opened)
 
 
 def _answer(draft: Draft, opened: Opened, payload: dict[str, Any]) -> None:
@@ -177,4 +175,4 @@ def _meant(draft: Draft, intent: bytes, wanted: dict[str, Any]) -> bool:
 
 Action = Callable[[Draft, Asking, Opened], None]
 
-_ACTIONS: Final[dict[str, Action]] = {SPAWN: _spawn, CALL: _call, READ: _read, CANCEL: _cancel}
+ACTIONS: Final[dict[str, Action]] = {SPAWN: _spawn, CALL: _call, READ: _read, CANCEL: _cancel}

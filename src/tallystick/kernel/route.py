@@ -73,10 +73,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         if isinstance(found, Lost):
             lost.append(found)
         else:
-            if found.create:
-                # Later subscriptions of the same event see the cell that this one creates.
-                draft.created[make(CellId, (found.workflow, found.key))] = None
-            elif bounded:
+            if bounded and not found.create:
                 _check_room(draft, way, found)
             targets.append(found)
     return make(Routed, (tuple(targets), tuple(lost)))
@@ -119,8 +116,11 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
         return Lost(ident, "terminal")
     newer = value.bytes if upcast is not None and value is not None else None
     init = None
-    if create and (wanted.init_state is not None or wanted.init_fn is not None):
-        init = _init(draft, way, value)
+    if create:
+        if wanted.init_state is not None or wanted.init_fn is not None:
+            init = _init(draft, way, value)
+        # Later subscriptions of the same event see the cell that this one creates.
+        draft.created[ident] = None
     return make(Target, (workflow.name, key, create, way.arm, upcast, newer, init, None, None))
 
 

@@ -71,7 +71,7 @@ def advance(world: World) -> Frame | None:
 
 def _run(turn: Turn) -> Ran | Halted:
     world, workflow, cell, mail = turn
-    if mail.hollow():
+    if mail.value is None and mail.hollow():
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
     if cell.state_hash is not None and cell.state_version != workflow.state_version:
         old = cell.state_version
@@ -252,9 +252,10 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
 
 def _judge_all(draft: Draft, asking: Asking, output: TickOutput) -> list[Opened | None]:
     """Judge the effects one by one; None stands for what was attached or denied."""
-    return [
-        judge(make(Case, (draft, asking, i, wanted))) for i, wanted in enumerate(output.effects)
-    ]
+    opened: list[Opened | None] = []
+    for wanted in output.effects:
+        opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
+    return opened
 
 
 def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
@@ -264,7 +265,8 @@ def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
             if isinstance(record, IntentDenied):
                 receipts.settle(draft, record, "denied", receipts.denial_payload(record))
     for each in opened:
-        if each is not None:
+        # What has an executor elsewhere is left to it.
+        if each is not None and each.effect.name in internal.ACTIONS:
             internal.perform(draft, asking, each)
 
 

@@ -16,7 +16,7 @@ from tallystick.kernel import continuation, leaves
 from tallystick.kernel.active import Active, activate
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.index import EMPTY, Blobs, Nodes
-from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail
+from tallystick.kernel.parts import Cell, Continuation, Fence, Intent, Keyed, Mail
 from tallystick.kernel.store import Calendar, Store
 from tallystick.model import envelopes
 from tallystick.model.abi import Runner
@@ -91,7 +91,15 @@ class Delivered:
 
     def plain(self) -> Any:
         """The same as a fresh plain value."""
-        return self.world.plain(self.mail)
+        world, mail = self.world, self.mail
+        came = mail.continuation
+        if mail.value is not None:
+            value = world.decoded(mail.schema, mail.value)
+        elif came is not None:
+            value = world.continued(mail, came)
+        else:
+            value = world.decoded(mail.schema, world.document(mail))
+        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
 
 
 class World:
@@ -250,20 +258,8 @@ class World:
         payload = self._payload(came.came)
         return continuation.document(came, mail.seq, self.catalogue(came.manifest), payload)
 
-    def plain(self, mail: Mail) -> Any:
-        """The value of a mailbox entry as the workflow's own event, fresh and plain."""
-        came = mail.continuation
-        if mail.value is not None:
-            value = self._decoded(mail.schema, mail.value)
-        elif came is None:
-            value = self._decoded(mail.schema, self.document(mail))
-        else:
-            catalogue = self.catalogue(came.manifest)
-            value = continuation.plain(came, mail.seq, catalogue, self._payload(came.came))
-        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
-
-    def _decoded(self, schema: str, document: bytes) -> Any:
-        """A document as a plain value; the reader of its schema is the faster decoder."""
+    def decoded(self, schema: str, document: bytes) -> Any:
+        """A document as a fresh plain value; the reader of its schema is the faster decoder."""
         known = self.active.catalogue.schemas.get(schema)
         if known is not None:
             try:
@@ -271,6 +267,13 @@ class World:
             except SchemaMismatch:
                 pass  # an upcast value is of a newer schema than the event that came
         return canon.decode(document)
+
+    def continued(self, mail: Mail, came: Continuation) -> Any:
+        """The plain value of a continuation."""
+        payload = came.came.payload
+        if payload is None:
+            payload = self._payload(came.came)
+        return continuation.plain(came, mail.seq, self.catalogue(came.manifest), payload)
 
     def _payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
         if came.payload is not None:

@@ -154,6 +154,7 @@ _OUTPUT: Final = frozenset(
 _EFFECT: Final = frozenset(
     {"effect", "params", "issuer_ref", "idempotency_key", "cap_slot", "timeout_ns"}
 )
+_USUAL: Final = frozenset({"effect", "params", "cap_slot"})
 _EVENT: Final = frozenset({"schema", "value", "key", "tags"})
 _LOG: Final = frozenset({"level", "message", "fields"})
 
@@ -360,21 +361,23 @@ def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectReque
 
     A lane that has made the params document already passes it.
     """
+    if params is not None and type(raw) is dict and raw.keys() == _USUAL:
+        name, slot = raw["effect"], raw["cap_slot"]
+        if type(name) is str and type(slot) is str and raw["params"] is not None:
+            return make(EffectRequest, (name, params, None, None, slot, None))
     _fields(raw, _EFFECT, "effect")
     if params is None:
         params = _doc(raw.get("params"), "effect.params")
     name = _text(raw, "effect", "effect")
     if len(raw) == 2:
         return make(EffectRequest, (name, params, None, None, None, None))
-    slot = _opt(raw, "cap_slot", str)
-    if len(raw) == 3 and slot is not None:
-        return make(EffectRequest, (name, params, None, None, slot, None))
     key = _opt(raw, "idempotency_key", bytes)
     if key is not None and not 1 <= len(key) <= KEY_BYTES_MAX:
         raise bad_output(f"idempotency_key has {len(key)} bytes, not 1 to {KEY_BYTES_MAX}")
     timeout = _opt(raw, "timeout_ns", int)
     if timeout is not None and timeout < 0:
         raise bad_output("timeout_ns is negative")
+    slot = _opt(raw, "cap_slot", str)
     return EffectRequest(name, params, _opt(raw, "issuer_ref", str), key, slot, timeout)
 
 

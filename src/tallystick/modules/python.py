@@ -120,7 +120,12 @@ def _plain_state(workflow: Workflow, data: bytes) -> Any:
 def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput:
     if not isinstance(answer, Outcome):
         answer = Outcome(answer)
-    state = None if answer.state is None else _admit(workflow.state, answer.state, "state")
+    state = answer.state
+    if state is not None:
+        try:
+            state = workflow.state.admit(state)
+        except (SchemaMismatch, NotCanonical) as why:
+            raise _misfit("state", workflow.state, why) from why
     events = tuple([_event(catalogue, e) for e in answer.events]) if answer.events else ()
     effects = _effects(catalogue, answer.effects) if answer.effects else ()
     result = answer.result
@@ -146,7 +151,7 @@ def _envelope(workflow: Workflow, answer: Outcome, state: Admitted | None) -> di
         raw["reason"] = dict(answer.reason)
     if answer.ann is not None:
         schema = workflow.annotations
-        fitted = None if schema is None else _admit(schema, answer.ann, "ann").bytes
+        fitted = None if schema is None else _fitted(schema, answer.ann)
         raw["ann"] = canon.encode(answer.ann) if fitted is None else fitted
     if answer.logs:
         raw["logs"] = [dict(entry) for entry in answer.logs]
@@ -184,11 +189,15 @@ def _document(schema: Schema | None, value: Any) -> bytes | Admitted:
     return canon.encode(value)
 
 
-def _admit(schema: Schema, value: Any, what: str) -> Admitted:
+def _fitted(schema: Schema, value: Any) -> bytes:
     try:
-        return schema.admit(value)
+        return schema.admit(value).bytes
     except (SchemaMismatch, NotCanonical) as why:
-        raise TickFault(f"{what} does not fit {schema.name}: {why}", code="bad_output") from why
+        raise _misfit("ann", schema, why) from why
+
+
+def _misfit(what: str, schema: Schema, why: Exception) -> TickFault:
+    return TickFault(f"{what} does not fit {schema.name}: {why}", code="bad_output")
 
 
 def _said(why: Exception) -> str:

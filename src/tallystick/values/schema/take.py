@@ -70,6 +70,11 @@ def _argument(data: bytes, pos: int, info: int) -> tuple[int, int]:
         if n < 24:
             raise Misfit("bad_format")
         return n, pos + 2
+    if info == 25:
+        n = data[pos + 1] << 8 | data[pos + 2]
+        if n < 256:
+            raise Misfit("bad_format")
+        return n, pos + 3
     if info > 27:
         raise Misfit("bad_format")
     width = 1 << (info - 24)
