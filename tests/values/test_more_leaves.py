@@ -35,3 +35,17 @@ def test_a_number_is_no_key_of_an_object():
     with pytest.raises(SchemaMismatch) as caught:
         schema.admit({1: "a"}, "sugar")
     assert caught.value.errors[0]["code"] == "value.wrong_type"
+
+
+def test_good_leaves_beside_a_bad_one_are_not_blamed():
+    """VA-07: when one field is wrong, the faults name that field and no other."""
+    schema = schema_of(
+        {"record": {"dec": {"dec128": {}}, "span": {"duration": {}}, "word": {"text": {}}}}
+    )
+    value = {"dec": "1.5", "span": 5, "word": 7}
+    with pytest.raises(SchemaMismatch) as admitted:
+        schema.admit(value)
+    with pytest.raises(SchemaMismatch) as read:
+        schema.read(canon.encode(value))
+    for caught in (admitted, read):
+        assert [each["path"] for each in caught.value.errors] == ["/word"]
