@@ -149,7 +149,7 @@ def test_an_event_of_a_forgotten_schema_keeps_its_bytes():
     marks.record(event._replace(schema="t/Gone@1", to=()))
     assert marks.digests() == before
     document = canon.encode({"any": 1})
-    assert rig.world._decoded("t/Gone@1", document) == {"any": 1}
+    assert rig.world.decoded("t/Gone@1", document) == {"any": 1}
 
 
 @pytest.mark.invariant("I28")
