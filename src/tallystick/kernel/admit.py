@@ -182,14 +182,15 @@ def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
 def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
     """True when the key attaches; a denial when it was used with other parameters (D8)."""
     draft, asking = case.draft, case.asking
-    known = draft.keyed.get(intent)
+    known = draft.opened.get(intent)
     if known is not None:
         first = known.params_hash or sha256(known.params or b"").digest()
     else:
         entry = draft.world.keyed.get(intent)
         if entry is None:
             most = asking.workflow.limits.keys_max
-            if len(asking.cell.keyed) + len(draft.keyed) >= most:
+            fresh = [r for r in draft.opened.values() if r.idempotency_key is not None]
+            if len(asking.cell.keyed) + len(fresh) >= most:
                 message = f"the cell remembers {most} keys already"
                 return Denial("shape", "effect.key_capacity", message)
             return False

@@ -6,7 +6,7 @@ world builds none.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tallystick.kernel.parts import Continuation, params_digest
 from tallystick.model import envelopes
@@ -14,6 +14,8 @@ from tallystick.model.catalogue import Catalogue
 from tallystick.model.records import IntentDenied, IntentOpened, ProgressNoted, ReceiptSettled
 from tallystick.model.tuples import make
 from tallystick.values import canon
+
+_NO_HASH: Final = bytes(32)  # of an effect that nobody defined
 
 
 def schema_of(came: ReceiptSettled | ProgressNoted) -> str:
@@ -23,14 +25,35 @@ def schema_of(came: ReceiptSettled | ProgressNoted) -> str:
     return envelopes.REJECTED if came.status == "rejected" else envelopes.RECEIPT
 
 
+# tidy: one value, all of its fields.
 def plain(continuation: Continuation, seq: int, catalogue: Catalogue, payload: bytes) -> Any:
-    """The plain value of a continuation: equal to decoding its document, without the bytes."""
-    came = continuation.came
+    """The plain value of a continuation: what decoding its document gives, without the bytes."""
+    opened, _, waiter, came = continuation
     if isinstance(came, ProgressNoted) or came.status == "rejected":
         return canon.decode(document(continuation, seq, catalogue, payload))
-    cents = None if came.usage is None else came.usage.get("cents")
-    receipt = make(envelopes.Receipt, (came.status, payload, seq, came.attempt, cents))
-    return envelopes.receipt_value(_asked(continuation, catalogue), receipt)
+    origin, issuer_ref = waiter
+    _, workflow, workflow_hash, key, tick_seq, _ = origin
+    effect = catalogue.effects.get(opened.effect)
+    # The keys stand in canonical order, as the decoder would have met them.
+    return {
+        "effect": opened.effect,
+        "status": {"$tag": came.status},
+        "attempt": came.attempt,
+        "cost_cents": None if came.usage is None else came.usage.get("cents"),
+        "issuer_ref": issuer_ref,
+        "effect_hash": "sha256:" + (opened.effect_hash or _NO_HASH).hex(),
+        "intent_hash": "sha256:" + opened.intent.hex(),
+        "params_hash": "sha256:" + params_digest(opened).hex(),
+        "emitted_at_seq": tick_seq,
+        "settled_at_seq": seq,
+        "executor_module": None if effect is None else effect.module,
+        "origin_workflow": workflow,
+        "receipt_payload": payload,
+        "executor_entrypoint": None if effect is None else effect.entrypoint,
+        "origin_instance_key": key or None,
+        "executor_module_hash": None if effect is None else effect.module_hash_text,
+        "origin_workflow_hash": "sha256:" + workflow_hash.hex(),
+    }
 
 
 def document(continuation: Continuation, seq: int, catalogue: Catalogue, payload: bytes) -> bytes:
@@ -60,18 +83,17 @@ def _asked(continuation: Continuation, catalogue: Catalogue) -> envelopes.Asked:
     origin, issuer_ref = continuation.waiter
     # A denial may name an effect that nobody defined: then there is no executor to name.
     effect = catalogue.effects.get(opened.effect)
-    effect_hash = opened.effect_hash
     fields = (
         origin.workflow,
-        "sha256:" + origin.workflow_hash.hex(),
+        canon.text_of(origin.workflow_hash),
         origin.key or None,
-        "sha256:" + opened.intent.hex(),
+        canon.text_of(opened.intent),
         opened.effect,
-        "sha256:" + (bytes(32) if effect_hash is None else effect_hash).hex(),
+        canon.text_of(opened.effect_hash or _NO_HASH),
         None if effect is None else effect.module,
         None if effect is None else effect.module_hash_text,
         None if effect is None else effect.entrypoint,
-        "sha256:" + params_digest(opened).hex(),
+        canon.text_of(params_digest(opened)),
         issuer_ref,
         origin.tick_seq,
     )

@@ -54,7 +54,6 @@ class Draft:
         "created",
         "ended",
         "hops",
-        "keyed",
         "opened",
         "records",
         "seq",
@@ -72,7 +71,6 @@ class Draft:
         self.ended: dict[CellId, str] = {}
         self.opened: dict[bytes, IntentOpened] = {}
         self.settled: dict[bytes, None] = {}
-        self.keyed: dict[bytes, IntentOpened] = {}
 
     def add(self, record: Record) -> int:
         """Append a record; its sequence number."""
@@ -89,8 +87,6 @@ class Draft:
         self.records.append(record)
         self.seq += 1
         self.opened[record.intent] = record
-        if record.idempotency_key is not None:
-            self.keyed[record.intent] = record
 
     def close(self, record: ReceiptSettled) -> None:
         """Append a receipt; what follows in the frame finds its intent settled."""

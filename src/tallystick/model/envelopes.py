@@ -183,32 +183,6 @@ def _join(*parts: Any) -> Callable[..., bytes]:
     return build
 
 
-def receipt_value(asked: Asked, receipt: Receipt) -> dict[str, Any]:
-    """The plain value of a receipt: what decoding its document gives, in the same order."""
-    workflow, workflow_hash, key, intent, effect, effect_hash = asked[:6]
-    module, module_hash, entrypoint, params_hash, issuer_ref, emitted = asked[6:]
-    status, payload, settled, attempt, cents = receipt
-    return {
-        "effect": effect,
-        "status": {"$tag": status},
-        "attempt": attempt,
-        "cost_cents": cents,
-        "issuer_ref": issuer_ref,
-        "effect_hash": effect_hash,
-        "intent_hash": intent,
-        "params_hash": params_hash,
-        "emitted_at_seq": emitted,
-        "settled_at_seq": settled,
-        "executor_module": module,
-        "origin_workflow": workflow,
-        "receipt_payload": payload,
-        "executor_entrypoint": entrypoint,
-        "origin_instance_key": key,
-        "executor_module_hash": module_hash,
-        "origin_workflow_hash": workflow_hash,
-    }
-
-
 receipt_document: Final = _join(Asked, Receipt)
 rejection_document: Final = _join(Asked, Rejection)
 progress_document: Final = _join(Asked, Frame)

@@ -17,6 +17,8 @@ from tallystick.model.records import (
     EventAdmitted,
     IntentOpened,
     Judged,
+    JudgedGrant,
+    JudgedRule,
     Origin,
     ReceiptSettled,
     Record,
@@ -240,12 +242,29 @@ _GRANT_HASH: Final = _K("grant_hash") + _D
 _FACTS: Final = _K("inputs_digest") + _D
 
 
+class _Trails(dict[tuple[JudgedGrant, JudgedRule], bytes]):
+    """Encoded trails up to their facts: a world has few pairs of a grant and a rule."""
+
+    def __missing__(self, pair: tuple[JudgedGrant, JudgedRule]) -> bytes:
+        made = _trail(*pair)
+        if len(self) < 1024:
+            self[pair] = made
+        return made
+
+
+_TRAILS: Final = _Trails()
+
+
 def _judged(judged: Judged) -> bytes | None:
     declared, shape, grant, rule, capacity, facts = judged
     if grant is None or rule is None or facts is None:
         return None
     if declared != "ok" or shape != "ok" or capacity != "ok":
         return None
+    return _TRAILS[grant, rule] + facts
+
+
+def _trail(grant: JudgedGrant, rule: JudgedRule) -> bytes:
     policy, number, decision, ident = rule
     return b"".join(
         (
@@ -265,7 +284,6 @@ def _judged(judged: Judged) -> bytes | None:
             _GRANT_HASH,
             grant[2],
             _FACTS,
-            facts,
         )
     )
 
