@@ -1,0 +1,69 @@
+"""Index nodes: every other form than the two is refused, whatever the bytes are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tallystick.errors import JournalCorrupt
+from tallystick.kernel.index import EMPTY, Nodes, change, lookup, parse_node
+from tallystick.values import canon
+from tests.kernel.blobs import Shelf
+
+LEAF = {"$type": "leaf@1", "path": b"p" * 32, "value": b"v"}
+BRANCH = {"$type": "branch@1", "bits": 3, "kids": b"k" * 68, "skip": "0a"}
+
+BAD_LEAVES = [{"value": "text"}, {"path": "text"}, {"path": 5}]
+BAD_BRANCHES = [
+    {"bits": 0},
+    {"bits": 1 << 16},
+    {"bits": "3"},
+    {"bits": 7},
+    {"kids": "text"},
+    {"skip": b"0a"},
+    {"$type": "branch@2"},
+]
+
+
+@pytest.mark.clause("K-12", "K-39")
+@pytest.mark.invariant("I13")
+def test_both_forms_are_read() -> None:
+    """K-39: a leaf and a branch of the stated form are read."""
+    assert parse_node(canon.encode(LEAF)).value == b"v"
+    assert parse_node(canon.encode(BRANCH)).kid(1) == b"k" * 34
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize("form", [LEAF, BRANCH])
+def test_cut_and_longer_nodes_are_refused(form: dict) -> None:
+    """I13: a node that is cut anywhere, or has a byte more, is no node."""
+    data = canon.encode(form)
+    for cut in range(len(data)):
+        with pytest.raises(JournalCorrupt):
+            parse_node(data[:cut])
+    with pytest.raises(JournalCorrupt):
+        parse_node(data + b"\x00")
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.parametrize("changed", BAD_LEAVES + BAD_BRANCHES)
+def test_wrong_fields_are_refused(changed: dict) -> None:
+    """I13: a field of another type or size makes no node."""
+    base = LEAF if changed in BAD_LEAVES else BRANCH
+    with pytest.raises(JournalCorrupt):
+        parse_node(canon.encode({**base, **changed}))
+
+
+@pytest.mark.clause("K-39")
+def test_a_hint_saves_the_leaf_of_a_stranger() -> None:
+    """ADR 0007: looking for what is not there reads no leaf when its path ends otherwise."""
+    blobs = Shelf()
+    made = change(Nodes(blobs), EMPTY, {b"\x00" * 32: b"a", b"\x10" + b"\x01" * 31: b"b"})
+    for digest, data in made.nodes.items():
+        blobs.put(digest, data)
+    branch_only = Shelf()
+    branch_only.put(made.root, made.nodes[made.root])
+    assert lookup(Nodes(branch_only), made.root, b"\x10" + b"\x02" * 31) is None
+    with pytest.raises(JournalCorrupt):
+        lookup(Nodes(branch_only), made.root, b"\x10" + b"\x02" * 29 + b"\x01\x01")
+    assert lookup(Nodes(blobs), made.root, b"\x10" + b"\x01" * 31) == b"b"
