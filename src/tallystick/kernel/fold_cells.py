@@ -89,12 +89,13 @@ def _prune_fence(world: World) -> None:
 
 def _taken(world: World, cell: Cell, *, ended: bool) -> Mail:
     """The cell at the front of the ring is being handled."""
-    assert world.ring[0] == cell.id, "ticks follow the order of the ring"
-    world.ring.popleft()
+    ident = cell.id
+    front = world.ring.popleft()
+    assert front == ident, "ticks follow the order of the ring"
     cell.queued = False
     world.logical_ns += 1
     mail = cell.mailbox[0]
-    world.cause = make(Cause, (cell.id, mail, ended))
+    world.cause = make(Cause, (ident, mail, ended))
     return mail
 
 

@@ -124,9 +124,10 @@ def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
         raise ReceiptFault(message, code="receipt_bytes_max")
     schema = effect.receipt if receipt.status == "ok" else effect.error
     try:
-        return schema.read(receipt.payload).bytes
+        schema.plain(receipt.payload)
     except (NotCanonical, SchemaMismatch) as why:
         raise ReceiptFault(why.message) from why
+    return receipt.payload
 
 
 # ---- the outcomes ---------------------------------------------------------------------------

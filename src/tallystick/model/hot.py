@@ -252,7 +252,7 @@ class _Trails(dict[tuple[JudgedGrant, JudgedRule], bytes]):
         return made
 
 
-_TRAILS: Final = _Trails()
+_TRAILS: Final[dict[tuple[JudgedGrant, JudgedRule], bytes]] = _Trails()
 
 
 def _judged(judged: Judged) -> bytes | None:

@@ -88,9 +88,9 @@ class _Numbers(dict[int, bytes]):
 
 
 # For prepared encoders, which join the pieces themselves without a call for each.
-OCTETS: Final = _Lengths()
-NAMES: Final = _Names()
-NUMBERS: Final = _Numbers()
+OCTETS: Final[dict[int, bytes]] = _Lengths()
+NAMES: Final[dict[str, bytes]] = _Names()
+NUMBERS: Final[dict[int, bytes]] = _Numbers()
 _HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
 _HEAD64: Final = struct.Struct(">BQ")
