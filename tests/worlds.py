@@ -67,7 +67,7 @@ def workflow(name: str, state: str, event: str, **more: Any) -> dict[str, Any]:
         "state": state,
         "event": event,
         "effects_emitted": [],
-        "impl": {"module": "t/code@1", "entrypoint": name.split("/")[1].split("@")[0]},
+        "impl": {"module": "t/code@1", "entrypoint": name.split("/")[1].split("@", maxsplit=1)[0]},
     }
     made.update(more)
     return made

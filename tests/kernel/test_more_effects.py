@@ -1,5 +1,6 @@
 """Effects at their edges: large values, odd parameters, broken enforcers, unkeyed children."""
 
+# tidy: the edges of every kind of effect, in one table after the other.
 from __future__ import annotations
 
 import dataclasses

@@ -239,7 +239,7 @@ def test_large_state_and_event() -> None:
 # ---- KN-09: fairness ------------------------------------------------------------------------
 
 
-@pytest.mark.clause("K-36")
+@pytest.mark.clause("K-36", "X-16")
 @pytest.mark.invariant("I17", "I18")
 def test_fairness() -> None:
     """KN-09: one hot cell with 10,000 entries and 999 cold ones: no cold cell waits over 1,000."""
@@ -269,7 +269,7 @@ def test_fairness() -> None:
     assert inputs == sorted(inputs)
 
 
-@pytest.mark.clause("K-36")
+@pytest.mark.clause("K-36", "X-16")
 def test_ring_order() -> None:
     """K-36: a cell with more mail goes to the back of the ring after each tick."""
     rig = Rig(lab_documents(), {CODE: lab_function()})

@@ -93,7 +93,6 @@ class Event:
         return None
 
 
-
 @pytest.mark.clause("K-34", "K-28")
 @pytest.mark.parametrize("key", [None, b"k"])
 @pytest.mark.parametrize("ctx", [None, b"c"])
