@@ -133,10 +133,8 @@ class Rules:
 
     def standing(self, facts: PolicyFacts) -> PolicyVerdict | Denial | None:
         """What these names are always told; None when parameters, key or time have a say."""
-        for rule in self.rules:
-            if rule.fits(facts):
-                return rule.outcome if rule.where is None else None
-        return None
+        first = next((rule for rule in self.rules if rule.fits(facts)), None)
+        return None if first is None or first.where is not None else first.outcome
 
     def _track(self, names: tuple[Any, ...], facts: PolicyFacts) -> tuple[Rule, ...]:
         """The rules that can match these names, up to the first that always does."""
