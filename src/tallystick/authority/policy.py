@@ -106,20 +106,8 @@ class Rules:
 
     def judge(self, facts: PolicyFacts) -> PolicyVerdict | Denial:
         """Stage 4 of admission: allow, require_approval, or a denial that names its rule."""
-        names = (
-            facts.effect,
-            facts.grant,
-            facts.workflow,
-            facts.cap,
-            facts.cap_type,
-            facts.origin["kind"],
-            facts.tags,
-        )
-        track = self._tracks.get(names)
-        if track is None:
-            track = self._track(names, facts)
         scope: dict[str, Any] | None = None
-        for rule in track:
+        for rule in self._fitting(facts):
             if rule.where is None:
                 return rule.outcome
             scope = scope if scope is not None else scope_of(facts)
@@ -133,8 +121,21 @@ class Rules:
 
     def standing(self, facts: PolicyFacts) -> PolicyVerdict | Denial | None:
         """What these names are always told; None when parameters, key or time have a say."""
-        first = next((rule for rule in self.rules if rule.fits(facts)), None)
-        return None if first is None or first.where is not None else first.outcome
+        track = self._fitting(facts)
+        return track[0].outcome if track and track[0].where is None else None
+
+    def _fitting(self, facts: PolicyFacts) -> tuple[Rule, ...]:
+        names = (
+            facts.effect,
+            facts.grant,
+            facts.workflow,
+            facts.cap,
+            facts.cap_type,
+            facts.origin["kind"],
+            facts.tags,
+        )
+        track = self._tracks.get(names)
+        return self._track(names, facts) if track is None else track
 
     def _track(self, names: tuple[Any, ...], facts: PolicyFacts) -> tuple[Rule, ...]:
         """The rules that can match these names, up to the first that always does."""
