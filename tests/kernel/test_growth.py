@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter_ns
+from time import process_time_ns
 from typing import Any
 
 import pytest
@@ -34,12 +34,12 @@ def tick_ns(rig: Rig, cells: int, ticks: int = 400) -> float:
     """The cheapest of some rounds of ticks on cells that lie scattered in the index."""
     best = float("inf")
     for turn in range(5):
-        begin = perf_counter_ns()
+        begin = process_time_ns()
         for i in range(ticks):
             ident = f"c{(i * 7919 + turn) % cells}"
             rig.driver.offer(Submit(rig.clock.sample(), worlds.GO, worlds.go(ident)))
         rig.run()
-        best = min(best, (perf_counter_ns() - begin) / ticks)
+        best = min(best, (process_time_ns() - begin) / ticks)
         rig.driver.snapshot()
     return best
 
@@ -102,13 +102,13 @@ def test_a_parent_joins_a_thousand_children() -> None:
     rig = joining()
     spent: list[int] = []
     for half in range(2):
-        begin = perf_counter_ns()
+        begin = process_time_ns()
         for n in range(CHILDREN // 100):
             number = half * CHILDREN // 100 + n
             given = Submit(rig.clock.sample(), worlds.GO, worlds.go("parent", "call", number))
             rig.driver.offer(given)
         rig.run()
-        spent.append(perf_counter_ns() - begin)
+        spent.append(process_time_ns() - begin)
     assert rig.state(worlds.LAB, "parent")["log"] == [str(CHILDREN)]
     settled = rig.records(ReceiptSettled)
     assert len({record.intent for record in settled}) == len(settled) == CHILDREN
