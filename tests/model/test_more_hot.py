@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.errors import NotCanonical
 from tallystick.model import hot
 from tallystick.model.records import (
     EventAdmitted,
@@ -18,6 +19,7 @@ from tallystick.model.records import (
 )
 from tallystick.values import canon
 from tests.rig import Rig
+from tests.values.strategies import schema_of
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
 
@@ -88,3 +90,34 @@ def test_more_lengths_than_are_remembered(written: dict[type, Any]):
     for length in range(4_200):
         other = ticked._replace(key=b"k" * length)
         assert hot.put(other) == put_record(other)
+
+
+@pytest.mark.clause("K-12")
+def test_more_numbers_than_are_remembered() -> None:
+    """VA-01: numbers that come once are written right, and the memory forgets when it is full."""
+    for number in range(2**40, 2**40 + 2_100):
+        assert canon.NUMBERS[number] == canon.put_int(number)
+        assert len(canon.NUMBERS) <= 1024
+    assert canon.NUMBERS[2**40] == canon.put_int(2**40)
+
+
+@pytest.mark.clause("K-12")
+def test_more_trails_than_are_remembered(written: dict[type, Any]) -> None:
+    """VA-01 for records: any number of grants and rules is written right and does not pile up."""
+    opened = written[IntentOpened]
+    judged = opened.judged
+    for number in range(1_100):
+        rule = judged.policy._replace(rule=number, id=None if number % 2 else f"r{number}")
+        other = opened._replace(judged=judged._replace(policy=rule))
+        assert hot.put(other) == put_record(other)
+    assert len(hot._TRAILS) <= 1024
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.parametrize("head", [b"\x18\x17", b"\x19\x00\xff", b"\x1a\x00\x00\xff\xff", b"\x1c"])
+def test_a_head_longer_than_needed_is_not_taken(head: bytes) -> None:
+    """VA-01: a number has one head; the typed reader refuses the others as the general one does."""
+    schema = schema_of({"nat": {}})
+    with pytest.raises(NotCanonical) as refused:
+        schema.read(canon.PREFIX + head)
+    assert refused.value.code == "cbor.not_minimal"
