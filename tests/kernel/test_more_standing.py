@@ -1,4 +1,4 @@
-"""Standing agreements: a yes is given once and kept, and it covers nothing it was not given for."""
+"""Standing agreements cover nothing they were not given for; neither do other short ways."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 import pytest
 
 from tallystick.kernel.inputs import Activate, RevokeGrant
-from tallystick.model.records import IntentDenied, IntentOpened
+from tallystick.model.records import IntentDenied, IntentOpened, Ticked, WorkflowFaulted
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
+from tests.kernel import test_routing
 from tests.kernel.test_authority import EFFECT_GRANT, cap, policy, rule, sections
 from tests.rig import START_NS, Rig, bundle_of, check
-from tests.worlds import ASK, GO, LAB, SPAWN, ask, go, lab_documents, lab_function
+from tests.worlds import (
+    ASK,
+    GO,
+    LAB,
+    SPAWN,
+    TEXT,
+    ask,
+    go,
+    lab_documents,
+    lab_function,
+    record,
+    schema,
+)
 
 CODE = ("t/code@1", "lab")
 PLACE = (LAB, ASK, "main")
@@ -183,4 +196,78 @@ def test_a_standing_yes_ends_with_its_manifest() -> None:
     rig.send(GO, go("b", "wish"))
     assert [d.code for d in rig.records(IntentDenied)] == ["policy.denied"]
     assert PLACE not in rig.world.active.standing
+    check(rig)
+
+
+# ---- answers that leave the usual way ---------------------------------------------------------
+
+
+@pytest.mark.clause("X-20")
+def test_a_first_state_is_not_made_from_a_failed_upcast() -> None:
+    """KN-08: where the upcast failed, the init function is not asked; the cell has the fault."""
+    asked: list[Any] = []
+
+    def first(given: Any) -> Any:
+        asked.append(given["input"])
+        return {"output": {"id": given["input"]["id"], "log": ["made"]}}
+
+    way = {**test_routing.WAY, "init_fn": {"module": test_routing.PURE, "entrypoint": "first"}}
+    old = test_routing.OLD
+    rig = test_routing.lab(
+        schema(old, record(id=TEXT, do=TEXT)),
+        test_routing.pure_module(up=(old, GO), first=(GO, "t/State@1")),
+        test_routing.upcast("t/up@1", old, GO, "up"),
+        ways=[way],
+        up=lambda _given: {"output": {"id": "a"}},
+        first=first,
+    )
+    rig.send(old, {"id": "a", "do": "old"})
+    assert [fault.code for fault in rig.records(WorkflowFaulted)] == ["upcast_failed"]
+    assert not asked
+    rig.send(GO, go("b"))
+    assert asked == [go("b")]
+    assert rig.state(LAB, "b")["log"] == ["made", "note"]
+    check(rig)
+
+
+@pytest.mark.clause("X-26")
+def test_a_cell_without_mail_resumes_to_rest() -> None:
+    """KN-19: a resumed cell takes its place in the ring only when something waits for it."""
+    rig = lab()
+    rig.send(GO, go("a"))
+    rig.operate("suspend", LAB, "a")
+    rig.operate("resume", LAB, "a")
+    assert not rig.world.ring
+    assert not rig.cell(LAB, "a").queued
+    rig.send(GO, go("a"))
+    assert rig.state(LAB, "a")["log"] == ["note", "note"]
+    check(rig)
+
+
+@pytest.mark.clause("K-34")
+@pytest.mark.parametrize(
+    "changed", [{"effect": 7}, {"cap_slot": 7}, {"cap_slot": None}, {"params": None}]
+)
+def test_an_effect_of_the_usual_fields_is_read_as_strictly(changed: dict[str, Any]) -> None:
+    """KN-04: the short way takes no field that the long one refuses; the tick is at fault."""
+    documents = lab_documents()
+    rig = Rig(documents, {CODE: lab_function(wish=wishing({**ask(), **changed}))})
+    rig.send(GO, go("a", "wish"))
+    assert [fault.code for fault in rig.records(WorkflowFaulted)] == ["bad_output"]
+    assert not rig.records(IntentOpened)
+    check(rig)
+
+
+@pytest.mark.clause("K-34")
+@pytest.mark.parametrize(("ann", "fits"), [({"note": "seen"}, True), ({"note": 7}, False)])
+def test_annotations_of_a_plain_function_fit_their_schema(ann: Any, fits: bool) -> None:
+    """KN-04: what a function notes is admitted under the declared schema, or its tick faults."""
+    notes = schema("t/Ann@1", record(note=TEXT))
+    documents = lab_documents(notes, flow={"annotations": "t/Ann@1"})
+    noting = lab_function(wish=lambda following, *_: Outcome(following, ann=ann))
+    rig = Rig(documents, {CODE: noting})
+    rig.send(GO, go("a", "wish"))
+    kept = [ticked.ann for ticked in rig.records(Ticked)]
+    faults = [fault.code for fault in rig.records(WorkflowFaulted)]
+    assert (kept, faults) == (([canon.encode(ann)], []) if fits else ([], ["bad_output"]))
     check(rig)

@@ -121,3 +121,24 @@ def test_a_head_longer_than_needed_is_not_taken(head: bytes) -> None:
     with pytest.raises(NotCanonical) as refused:
         schema.read(canon.PREFIX + head)
     assert refused.value.code == "cbor.not_minimal"
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ({"int": {}}, -(2**40)),
+        ({"unit": {}}, None),
+        ({"set": {"int": {}}}, [1, 300, 70_000]),
+        ({"map": {"key": {"text": {}}, "value": {"nat": {}}}}, {"a": 1, "b": 2**33}),
+        ({"json": {}}, {"a": [1, 1.5, None]}),
+    ],
+)
+def test_what_was_written_is_taken_back(type_: dict[str, Any], value: Any) -> None:
+    """VA-01: the typed reader gives the value and keeps the bytes; a cut document is refused."""
+    schema = schema_of(type_)
+    data = schema.admit(value).bytes
+    taken = schema.read(data)
+    assert (taken.value, taken.bytes) == (value, data)
+    with pytest.raises(NotCanonical):
+        schema.read(data[:-1])
