@@ -101,7 +101,7 @@ class Looked(Mapping[str, Any]):
 
 @pytest.mark.clause("K-10")
 def test_an_event_is_walked_once_from_ingress_to_journal() -> None:
-    """VA-21: each field of an event is read once; what is journaled are the bytes of that reading."""
+    """VA-21: each field of an event is read once; those bytes are what is journaled."""
     rig = Rig(order_documents(), FUNCTIONS)
     value = Looked(created("o-1"))
     rig.do(Submit(rig.clock.sample(), CREATED, value, lens="native"))
