@@ -138,13 +138,11 @@ class Draft:
             status = "" if cell is None else cell.status
         return status != FAILED and (status != COMPLETED or lifecycle == "entity")
 
-    def frame(self, answer: Answer | None = None, snapshot: Any = None) -> Frame:
+    def frame(self, answer: Answer, snapshot: Any = None) -> Frame:
         """The finished frame."""
         settled = self.settled
         opened: tuple[bytes, ...] = tuple(self.opened)
         if opened and settled:
             opened = tuple([intent for intent in opened if intent not in settled])
-        if answer is None:
-            answer = Answer("ok", self.seq)
         fields = (tuple(self.records), opened, tuple(settled), self.blobs, answer, snapshot)
         return make(Frame, fields)
