@@ -213,12 +213,9 @@ def resumed(world: World, record: records.CellResumed) -> None:
 
 
 def skipped(world: World, record: records.CellSkipped) -> None:
-    """The front entry is gone."""
+    """The front entry is gone; only a suspended cell is skipped, and none of those is queued."""
     stamped(world, record.stamp)
-    cell = must(world, record.workflow, record.key)
-    cell.mailbox.popleft()
-    if not cell.mailbox:
-        unqueue(world, cell)
+    must(world, record.workflow, record.key).mailbox.popleft()
 
 
 def cancel_requested(world: World, record: records.CellCancelRequested) -> None:

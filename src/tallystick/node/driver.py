@@ -142,7 +142,6 @@ class Driver:
                 raise
             # A refusal wrote nothing, but it may rest on frames that are not durable yet:
             # it waits for them like any answer.
-            ticket.error = None
             self.staged.append(_Staged(_refused(self.world, why), None, ticket))
             return
         self.stage(frame, ticket)
@@ -252,8 +251,8 @@ class Driver:
     def resume(self) -> None:
         """After opening: attempt every open intent again, in the order they were opened.
 
-        An intent whose first attempt was never published is published as it is; whether the
-        outside was touched before the crash cannot be known, so the attempt is journaled.
+        Whether the outside was touched before the crash cannot be known, so each attempt is
+        journaled before it is published.
         """
         found = [
             (intent.seq, path)

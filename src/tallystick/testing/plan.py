@@ -12,26 +12,13 @@ from random import Random
 from typing import Any, Final
 
 from tallystick.model.limits import DEFAULTS
+from tallystick.node.points import NAMES as POINTS
 from tallystick.testing import program
 from tallystick.testing.disk import FLUSH_FAULTS
 from tallystick.testing.ports import MS, OUTSIDE_FAULTS, SECOND, YEAR, stream
 
 Decision = Mapping[str, Any]
 
-POINTS: Final = (
-    "inbox.taken",
-    "frame.built",
-    "frame.folded",
-    "journal.appended",
-    "journal.flushed",
-    "intent.dispatched",
-    "receipt.enqueued",
-    "snapshot.written",
-    "snapshot.promoted",
-    "gc.marked",
-    "gc.swept",
-    "fork.recorded",
-)
 CLASSES: Final = ("crash", "flush", "outside", "clock", "second", "lying", "corrupt")
 
 
