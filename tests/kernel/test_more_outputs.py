@@ -37,7 +37,7 @@ class Lane:
         output = self.answer(tick)
         return Ran(output, write_output(output), 3, "lane")
 
-    def init(self, _workflow: Any, _tick: TickInput) -> bytes | Halted | None:
+    def init(self, _catalogue: Any, _workflow: Any, _tick: TickInput) -> bytes | Halted | None:
         return self.first
 
     def pure(self, *_given: Any) -> bytes | Halted:
@@ -182,7 +182,9 @@ def test_a_runner_without_the_function_says_so():
     (fault,) = rig.records(WorkflowFaulted)
     assert fault.code == "exception"
     assert "lab" in fault.message
-    halted = PythonRunner({}).pure("t/code@1", "key", canon.encode(1), None)
+    halted = PythonRunner({}).pure(
+        rig.world.active.catalogue, "t/code@1", "key", canon.encode(1), None
+    )
     assert isinstance(halted, Halted)
     assert halted.code == "exception"
 
@@ -195,9 +197,10 @@ def test_a_pure_function_sees_its_context_and_answers_only_an_output():
         seen.append(given)
         return {"output": given["input"]} if given["input"] != "odd" else given["input"]
 
-    runner = PythonRunner({("m", "f"): echo})
-    assert runner.pure("m", "f", canon.encode(7), canon.encode({"now_ns": 1})) == canon.encode(7)
+    runner, any_ = PythonRunner({("m", "f"): echo}), Rig(lab_documents(), {}).world.active.catalogue
+    ctx = canon.encode({"now_ns": 1})
+    assert runner.pure(any_, "m", "f", canon.encode(7), ctx) == canon.encode(7)
     assert seen == [{"version": 1, "input": 7, "ctx": {"now_ns": 1}}]
-    odd = runner.pure("m", "f", canon.encode("odd"), None)
+    odd = runner.pure(any_, "m", "f", canon.encode("odd"), None)
     assert isinstance(odd, Halted)
     assert odd.code == "bad_output"

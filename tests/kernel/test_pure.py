@@ -52,6 +52,6 @@ def test_a_pure_function_that_answers_with_effects_faults() -> None:
 def test_any_other_field_is_a_bad_output(answer: dict[str, Any]) -> None:
     """MO-09: whatever stands beside the output is a fault of the pure function."""
     runner = PythonRunner({("m", "f"): lambda _given: {"output": 1, **answer}})
-    found = runner.pure("m", "f", canon.encode(1), None)
+    found = runner.pure(rig_with({}).world.active.catalogue, "m", "f", canon.encode(1), None)
     assert isinstance(found, Halted)
     assert found.code == "bad_output"

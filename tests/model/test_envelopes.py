@@ -109,11 +109,15 @@ class Inspecting:
         self.inner = PythonRunner(functions)
         self.seen: list[str] = []
 
-    def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
-        return self.inner.init(workflow, tick)
+    def init(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput
+    ) -> bytes | Halted | None:
+        return self.inner.init(catalogue, workflow, tick)
 
-    def pure(self, module: str, entrypoint: str, data: bytes, ctx: bytes | None) -> bytes | Halted:
-        return self.inner.pure(module, entrypoint, data, ctx)
+    def pure(
+        self, catalogue: Catalogue, module: str, entrypoint: str, data: bytes, ctx: bytes | None
+    ) -> bytes | Halted:
+        return self.inner.pure(catalogue, module, entrypoint, data, ctx)
 
     def tick(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None

@@ -304,7 +304,9 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
 def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> EnforcerAnswer:
     """Ask an enforcer that a bundle brings; its fault denies."""
     assert grant.enforcer is not None, "only a grant with an enforcer is asked"
-    answer = draft.world.runner.pure(*grant.enforcer, canon.encode(dict(question)), None)
+    world = draft.world
+    asked = canon.encode(dict(question))
+    answer = world.runner.pure(world.active.catalogue, *grant.enforcer, asked, None)
     if isinstance(answer, Halted):
         raise SchemaMismatch(answer.message, code="cap.enforcer_fault")
     said = canon.decode(answer)

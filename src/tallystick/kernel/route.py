@@ -157,8 +157,7 @@ def _key(draft: Draft, way: Route, value: Admitted, explicit: bytes | None) -> b
 
 def _key_value(draft: Draft, way: Route, value: Admitted) -> Any:
     if way.subscription.key_fn is not None:
-        module, entrypoint = way.subscription.key_fn
-        answer = draft.world.runner.pure(module, entrypoint, value.bytes, None)
+        answer = _pure(draft, way.subscription.key_fn, value)
         if isinstance(answer, Halted):
             raise BadKeyError("value.mismatch", f"key function failed: {answer.message}", "")
         return canon.decode(answer)
@@ -178,7 +177,7 @@ def _upcast(draft: Draft, way: Route, value: Admitted) -> Admitted | None:
     """The event as the newest schema of the chain, or None when an upcast faulted (X-20)."""
     schemas = draft.world.active.catalogue.schemas
     for upcast in way.upcasts:
-        answer = draft.world.runner.pure(upcast.module, upcast.entrypoint, value.bytes, None)
+        answer = _pure(draft, (upcast.module, upcast.entrypoint), value)
         if isinstance(answer, Halted):
             return None
         try:
@@ -195,13 +194,18 @@ def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
         return wanted.init_state.bytes
     if wanted.init_fn is None or value is None:
         return None
-    answer = draft.world.runner.pure(*wanted.init_fn, value.bytes, None)
+    answer = _pure(draft, wanted.init_fn, value)
     if isinstance(answer, Halted):
         raise BadKeyError("value.mismatch", f"init function failed: {answer.message}", "")
     try:
         return way.workflow.state.read(answer).bytes
     except SchemaMismatch as why:
         raise BadKeyError("value.mismatch", f"first state does not fit: {why.message}", "") from why
+
+
+def _pure(draft: Draft, call: tuple[str, str], value: Admitted) -> bytes | Halted:
+    world = draft.world
+    return world.runner.pure(world.active.catalogue, *call, value.bytes, None)
 
 
 def as_fault(why: BadKeyError) -> TickFault:

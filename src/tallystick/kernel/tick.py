@@ -84,14 +84,17 @@ def _run(turn: Turn) -> Ran | Halted:
     ctx = _context(turn) if workflow.context else None
     event = Delivered(world, mail)
     given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
+    catalogue = world.active.catalogue
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
-        first = mail.init if mail.init is not None else world.runner.init(workflow, given)
+        first = mail.init
+        if first is None:
+            first = world.runner.init(catalogue, workflow, given)
         if isinstance(first, Halted):
             return first
         if first is not None:
             given = given._replace(state=first)
-    return world.runner.tick(world.active.catalogue, workflow, given, None)
+    return world.runner.tick(catalogue, workflow, given, None)
 
 
 def _context(turn: Turn) -> bytes:

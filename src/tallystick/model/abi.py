@@ -126,11 +126,15 @@ class Runner(Protocol):
         """Run one delivery of a workflow; never raises for what module code does."""
         ...
 
-    def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
+    def init(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput
+    ) -> bytes | Halted | None:
         """The first state of a new cell by the module's own init; None when it has none."""
         ...
 
-    def pure(self, module: str, entrypoint: str, data: bytes, ctx: bytes | None) -> bytes | Halted:
+    def pure(
+        self, catalogue: Catalogue, module: str, entrypoint: str, data: bytes, ctx: bytes | None
+    ) -> bytes | Halted:
         """Call a pure function with one canonical document; the answer is its output document."""
         ...
 

@@ -87,13 +87,18 @@ class PythonRunner:
         except Exception as why:  # noqa: BLE001 - the fence around module code: any raise is a fault
             return _halted("exception", _said(why))
 
-    def init(self, workflow: Workflow, tick: TickInput) -> bytes | Halted | None:
+    def init(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput
+    ) -> bytes | Halted | None:
         """Plain functions have no init of their own."""
-        del workflow, tick
+        del catalogue, workflow, tick
         return None
 
-    def pure(self, module: str, entrypoint: str, data: bytes, ctx: bytes | None) -> bytes | Halted:
+    def pure(
+        self, catalogue: Catalogue, module: str, entrypoint: str, data: bytes, ctx: bytes | None
+    ) -> bytes | Halted:
         """Call a pure function: `{version, input, ctx?}` in, `{output}` out (K-02)."""
+        del catalogue  # the functions were handed over by name
         function = self._functions.get((module, entrypoint))
         if function is None:
             return _halted("exception", f"no function {entrypoint} is loaded")
