@@ -87,7 +87,7 @@ def _run(turn: Turn) -> Ran | Halted:
     catalogue = world.active.catalogue
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
-        first = mail.init
+        first: bytes | Halted | None = mail.init
         if first is None:
             first = world.runner.init(catalogue, workflow, given)
         if isinstance(first, Halted):
