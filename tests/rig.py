@@ -22,7 +22,7 @@ from tallystick.model.manifest import manifest_hash
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Job, Ports, Ticket
+from tallystick.node.driver import Driver, Ports, Published, Publisher, Ticket
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.values import canon
@@ -51,12 +51,12 @@ class Jobs:
     """An outbox that only remembers."""
 
     def __init__(self) -> None:
-        self.all: list[Job] = []
+        self.all: list[Published] = []
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: Published) -> None:
         self.all.append(job)
 
-    def of(self, effect: str) -> list[Job]:
+    def of(self, effect: str) -> list[Published]:
         return [job for job in self.all if job.effect == effect]
 
 
@@ -91,7 +91,7 @@ class Rig:
         self.driver: Driver = create_world(self.ports(), new, self.runner, settings)
 
     def ports(self) -> Ports:
-        return Ports(self.journal, self.clock, self.jobs, Points())
+        return Ports(self.journal, self.clock, Publisher(self.jobs.publish), Points())
 
     @property
     def world(self):
@@ -124,7 +124,7 @@ class Rig:
 
     def receipt(
         self,
-        job: Job,
+        job: Published,
         payload: Any,
         status: str = "ok",
         *,
@@ -147,7 +147,9 @@ class Rig:
         )._replace(**changed)
         return made._replace(seal=pair.sign(statement_of(made)))
 
-    def settle(self, job: Job, payload: Any, status: str = "ok", *, run: bool = True, **kw: Any):
+    def settle(
+        self, job: Published, payload: Any, status: str = "ok", *, run: bool = True, **kw: Any
+    ):
         receipt = self.receipt(job, payload, status, **kw)
         answer = self.do(Settle(self.clock.sample(), receipt))
         if run:

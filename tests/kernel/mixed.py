@@ -7,7 +7,7 @@ from typing import Any
 from tallystick.kernel.inputs import Progress
 from tallystick.kernel.world import Settings
 from tallystick.modules.python import Outcome
-from tallystick.node.driver import Job
+from tallystick.node.driver import Published
 from tallystick.values import canon
 from tests import worlds
 from tests.rig import START_NS, Rig
@@ -156,7 +156,7 @@ def mixed_rig(settings: Settings | None = None, **flow: Any) -> Rig:
     return Rig(documents(**flow), FUNCTIONS, settings=settings)
 
 
-def progress(rig: Rig, job: Job, seq: int) -> Any:
+def progress(rig: Rig, job: Published, seq: int) -> Any:
     """Hand in a progress frame of a job."""
     given = Progress(
         rig.clock.sample(), job.world, job.intent, job.attempt, seq, "token", canon.encode(seq)

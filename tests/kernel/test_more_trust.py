@@ -9,7 +9,7 @@ import pytest
 from tallystick.kernel.inputs import Activate, Progress, RevokeKey, Submit, TrustKey
 from tallystick.model.records import Dropped, KeyTrusted
 from tallystick.modules.python import Outcome
-from tallystick.node.driver import Job
+from tallystick.node.driver import Published
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair, progress_statement
 from tests.rig import NODE, OUTSIDER, Rig, bundle_of, check, refused
@@ -26,7 +26,7 @@ def lab(**more: Any) -> Rig:
     return Rig(lab_documents(lab_arms=arms, **more), {CODE: lab_function(ask=wish)})
 
 
-def asked(rig: Rig, ident: str = "a") -> Job:
+def asked(rig: Rig, ident: str = "a") -> Published:
     rig.send(GO, go(ident, "ask"))
     return rig.jobs.all[-1]
 
@@ -105,7 +105,7 @@ def test_a_revoked_key_counts_for_nothing_any_more():
     check(rig)
 
 
-def progress(rig: Rig, job: Job, pair: KeyPair | None, **changed: Any) -> Any:
+def progress(rig: Rig, job: Published, pair: KeyPair | None, **changed: Any) -> Any:
     """One progress frame; `world` may be another one than the job's."""
     world = changed.get("world", job.world)
     statement = progress_statement(

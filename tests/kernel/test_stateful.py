@@ -15,7 +15,7 @@ from tallystick.kernel.inputs import Clock, Operate, Progress, Settle, Submit, T
 from tallystick.kernel.replay import fold_frames, open_world
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import Settings, World
-from tallystick.node.driver import Job
+from tallystick.node.driver import Published
 from tallystick.values import canon
 from tests import worlds
 from tests.kernel import mixed
@@ -36,7 +36,7 @@ class Program(RuleBasedStateMachine):
     @initialize(settings=SETTINGS, on_fault=st.sampled_from(["fail", "suspend"]))
     def begin(self, settings: Settings, on_fault: str) -> None:
         self.rig: Rig = mixed.mixed_rig(settings, on_fault=on_fault)
-        self.jobs: list[Job] = []
+        self.jobs: list[Published] = []
         self.folded = self.fresh(SMALL)
         self.pinned: dict[int, World] = {}
         self.check()

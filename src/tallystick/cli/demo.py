@@ -21,7 +21,7 @@ from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.settle import statement_of
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Job, Ports
+from tallystick.node.driver import Driver, Ports, Published, Publisher
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.values import canon
@@ -50,10 +50,10 @@ class Payments:
 
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Published] = deque()
         self.calls: list[str] = []
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: Published) -> None:
         """Take a job; it is performed when the story says so."""
         self.waiting.append(job)
 
@@ -79,7 +79,7 @@ class Payments:
             sealed = receipt._replace(seal=self._pair.sign(statement_of(receipt)))
             driver.offer(Settle(driver.clock.sample(), sealed))
 
-    def _outcome(self, job: Job) -> tuple[str, dict[str, Any]]:
+    def _outcome(self, job: Published) -> tuple[str, dict[str, Any]]:
         if len(self.calls) == 1:
             return "error", {
                 "kind": "server_error",
@@ -106,7 +106,7 @@ class Story:
         self.driver = self._create()
 
     def _ports(self) -> Ports:
-        return Ports(self.journal, self.clock, self.payments, Points())
+        return Ports(self.journal, self.clock, Publisher(self.payments.publish), Points())
 
     def _create(self) -> Driver:
         new = NewWorld(

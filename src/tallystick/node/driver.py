@@ -4,18 +4,20 @@ Theory of operation.
 An input becomes a frame, the frame is folded at once and staged; many staged frames share one
 commit.
 The world in memory so runs ahead of the journal, and only the kernel may see it.
-`release` is the only place that answers callers, publishes intents and promotes snapshots, and it
-is called for frames that the journal has confirmed.
+`cut` takes what is staged as one part of a commit, `committed` is told that it is durable.
+`release` is the only place that answers callers, publishes intents, feeds readers and promotes
+snapshots, and it is called for frames that the journal has confirmed.
 If the journal refuses, what ran ahead is thrown away: the durable head is the truth.
 
-This driver is synchronous and starts no thread; a shell may call it from one.
+The driver is synchronous and starts no thread; `node/engine` calls it from one.
 """
 
 # tidy: the loop from inbox to release is the walk itself.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from tallystick.errors import NotOwner, TallyError
 from tallystick.journal.base import Append, Fenced, Head, Journal, SnapshotRow
@@ -36,8 +38,8 @@ from tallystick.node.points import Points
 from tallystick.values import canon
 
 
-class Job(NamedTuple):
-    """One intent as an executor sees it."""
+class Published(NamedTuple):
+    """One open intent as it leaves the kernel; `dispatch` makes an executor's job of it."""
 
     world: str
     intent: bytes
@@ -47,25 +49,44 @@ class Job(NamedTuple):
     params: bytes
     attempt: int
     deadline_ns: int | None
+    workflow: str
+    key: bytes
+    grant: str | None
 
 
-class Outbox(Protocol):
-    """Where published intents go."""
+class Look(NamedTuple):
+    """A question to the live world: computed by the kernel's thread, changes nothing.
 
-    def publish(self, job: Job) -> None:
-        """Take a job; idempotent by (intent, attempt)."""
+    Its answer waits like any other for what it saw to be durable.
+    """
+
+    ask: Callable[[World], Any]
+
+
+class Waiter(Protocol):
+    """Whoever offered an input and is told once it is durable, or that it never will be."""
+
+    def told(self, ticket: Ticket) -> None:
+        """The ticket has its answer or its error."""
         ...
 
 
 class Ticket:
-    """A caller waiting for its input to be durable."""
+    """An input on its way, and in the end its answer.
 
-    __slots__ = ("answer", "error", "given")
+    `more` says that the next ticket of the lane belongs to the same commit.
+    """
 
-    def __init__(self, given: Input) -> None:
+    __slots__ = ("answer", "error", "given", "more", "waiter")
+
+    def __init__(
+        self, given: Input | Look, waiter: Waiter | None = None, *, more: bool = False
+    ) -> None:
         self.given = given
+        self.waiter = waiter
+        self.more = more
         self.answer: Answer | None = None
-        self.error: TallyError | None = None
+        self.error: Exception | None = None
 
     @property
     def done(self) -> bool:
@@ -73,10 +94,75 @@ class Ticket:
         return self.answer is not None or self.error is not None
 
 
-class _Staged(NamedTuple):
+class Outbox(Protocol):
+    """Where a durable batch goes: the outside, seen from the driver."""
+
+    @property
+    def full(self) -> bool:
+        """True while no executor could start a job: intents are then only named, not carried."""
+        ...
+
+    def publish(self, job: Published) -> None:
+        """Take an intent; idempotent by (intent, attempt)."""
+        ...
+
+    def defer(self, world: str, intent: bytes) -> None:
+        """Remember the name of an open intent for later; it is durable."""
+        ...
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """An intent has its terminal outcome, from whomever."""
+        ...
+
+    def answered(self, ticket: Ticket) -> None:
+        """A caller may be told."""
+        ...
+
+    def durable(self, world: str, frames: Sequence[Sealed], head: Head) -> None:
+        """These frames may be read by anyone."""
+        ...
+
+
+class Publisher:
+    """An outbox that only hands on intents, at once: for a driver without threads around it."""
+
+    full = False
+
+    def __init__(self, take: Callable[[Published], None]) -> None:
+        self._take = take
+
+    def publish(self, job: Published) -> None:
+        """Hand on an intent."""
+        self._take(job)
+
+    def defer(self, world: str, intent: bytes) -> None:
+        """Never asked for: this outbox is never full."""
+        raise AssertionError(f"{world} {intent.hex()}")
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """Nobody runs who would have to stop."""
+
+    def answered(self, ticket: Ticket) -> None:
+        """The caller looks at its ticket itself."""
+
+    def durable(self, world: str, frames: Sequence[Sealed], head: Head) -> None:
+        """Readers look at the journal themselves."""
+
+
+class Staged(NamedTuple):
+    """One decision that waits for its commit."""
+
     frame: Frame
     sealed: Sealed | None
     ticket: Ticket | None
+
+
+class Cut(NamedTuple):
+    """What one world adds to a commit; `append` is None when nothing of it has to be written."""
+
+    batch: list[Staged]
+    append: Append | None
+    blobs: dict[bytes, bytes]
 
 
 class Ports(NamedTuple):
@@ -102,7 +188,8 @@ class Driver:
         self.points = ports.points
         self.work: deque[Ticket] = deque()
         self.ingress: deque[Ticket] = deque()
-        self.staged: list[_Staged] = []
+        self.staged: list[Staged] = []
+        self.staged_bytes = 0
 
     # ---- taking -----------------------------------------------------------------------------
 
@@ -116,15 +203,9 @@ class Driver:
         """Handle one input or one tick and stage its frame; False when there is nothing to do."""
         queue = self.work or self.ingress
         if queue:
-            ticket = queue.popleft()
-            self.points.at("inbox.taken")
-            self._handle(ticket)
+            self.handle(queue.popleft())
             return True
-        frame = advance(self.world)
-        if frame is None:
-            return False
-        self.stage(frame)
-        return True
+        return self.tick()
 
     def tick(self) -> bool:
         """Run one tick even when inputs wait, so that a flood cannot starve accepted work."""
@@ -134,15 +215,18 @@ class Driver:
         self.stage(frame)
         return True
 
-    def _handle(self, ticket: Ticket) -> None:
+    def handle(self, ticket: Ticket) -> None:
+        """Decide about one input; a refusal is staged too, for it may rest on staged frames."""
+        self.points.at("inbox.taken")
+        given = ticket.given
         try:
-            frame = submit(self.world, ticket.given)
+            frame = (
+                _looked(self.world, given) if isinstance(given, Look) else submit(self.world, given)
+            )
         except TallyError as why:
-            if why.exit_code == 4:
+            if why.exit_code == 4 and not isinstance(given, Look):
                 raise
-            # A refusal wrote nothing, but it may rest on frames that are not durable yet:
-            # it waits for them like any answer.
-            self.staged.append(_Staged(_refused(self.world, why), None, ticket))
+            self.staged.append(Staged(_refused(self.world, why), None, ticket))
             return
         self.stage(frame, ticket)
 
@@ -151,64 +235,90 @@ class Driver:
         self.points.at("frame.built")
         sealed = accept(self.world, frame)
         self.points.at("frame.folded")
-        self.staged.append(_Staged(frame, sealed, ticket))
+        self.staged.append(Staged(frame, sealed, ticket))
+        if sealed is not None:
+            self.staged_bytes += len(sealed.body)
 
     # ---- durability -------------------------------------------------------------------------
 
+    def cut(self) -> Cut | None:
+        """Take everything staged as this world's part of one commit; None if there is nothing."""
+        if not self.staged:
+            return None
+        batch, self.staged, self.staged_bytes = self.staged, [], 0
+        frames = [each.sealed for each in batch if each.sealed is not None]
+        if not frames:
+            return Cut(batch, None, {})
+        blobs = self.blobs.taken()
+        return Cut(batch, Append(self.world.id, frames, self.head, blobs, _snapshots(batch)), blobs)
+
+    def committed(self, cut: Cut, head: Head | None) -> None:
+        """A cut is durable: the head has moved to `head`; let out what that allows."""
+        if head is not None:
+            self.points.at("journal.flushed")
+            self.head = head
+            self.blobs.forget(cut.blobs)
+        self.release(cut)
+
     def flush(self) -> bool:
         """Make everything staged durable in one commit, then release it; False if none was."""
-        if not self.staged:
+        cut = self.cut()
+        if cut is None:
             return False
-        batch, self.staged = self.staged, []
-        frames = [each.sealed for each in batch if each.sealed is not None]
-        blobs = self.blobs.taken()
-        if frames:
+        head: Head | None = None
+        if cut.append is not None:
             self.points.at("journal.appended")
-            outcome = self.journal.append(
-                Append(self.world.id, frames, self.head, blobs, _snapshots(batch))
-            )
+            outcome = self.journal.append(cut.append)
             if isinstance(outcome, Fenced):
                 raise NotOwner(
                     f"another writer owns world {self.world.id}",
                     where={"world": self.world.id, "epoch": outcome.head.epoch},
                 )
-            self.points.at("journal.flushed")
-            self.head = outcome
-            self.blobs.forget(blobs)
-        self.release(batch)
+            head = outcome
+        self.committed(cut, head)
         return True
 
-    def release(self, batch: list[_Staged]) -> None:
-        """Let out what a durable batch allows: answers, intents, clean snapshots."""
-        for each in batch:
-            if each.frame.snapshot is not None:
+    def release(self, cut: Cut) -> None:
+        """Let out what a durable cut allows: answers, intents, frames, clean snapshots."""
+        outbox, world = self.outbox, self.world.id
+        for frame, _, ticket in cut.batch:
+            if frame.snapshot is not None:
                 self.points.at("snapshot.written")
-                snapshot.promote(self.world, each.frame.snapshot)
+                snapshot.promote(self.world, frame.snapshot)
                 self.points.at("snapshot.promoted")
-            if each.ticket is not None:
-                if each.frame.answer.kind == "error":
-                    each.ticket.error = each.frame.answer.detail
+            if ticket is not None:
+                if frame.answer.kind == "error":
+                    ticket.error = frame.answer.detail
                 else:
-                    each.ticket.answer = each.frame.answer
-            for ident in each.frame.opened:
+                    ticket.answer = frame.answer
+                outbox.answered(ticket)
+            for ident in frame.settled:
+                outbox.settled(world, ident)
+            for ident in frame.opened:
                 self.publish(ident)
+        if cut.append is not None:
+            outbox.durable(world, cut.append.frames, self.head)
 
     def publish(self, ident: bytes) -> None:
         """Hand an open intent to the outbox, unless it is held or the kernel's own."""
         intent = self.world.intents.get(ident)
-        if intent is None or intent.hold is not None or _kernel_owned(intent):
+        if intent is None or intent.hold is not None or kernel_owned(intent):
             return
         self.points.at("intent.dispatched")
-        self.outbox.publish(self.job(ident, intent))
+        if self.outbox.full:
+            self.outbox.defer(self.world.id, ident)
+        else:
+            self.outbox.publish(self.job(ident, intent))
 
-    def job(self, ident: bytes, intent: Intent) -> Job:
-        """An open intent as an executor sees it."""
+    def job(self, ident: bytes, intent: Intent) -> Published:
+        """An open intent as it leaves the kernel."""
         record = intent.record
         params = record.params
         if params is None:
             assert record.params_hash is not None, "parameters stand inline or by digest"
             params = read_blob(self.blobs, record.params_hash)
-        return Job(
+        capability = record.judged.capability
+        return Published(
             world=self.world.id,
             intent=ident,
             dispatch_key=dispatch_key(self.world.id, ident),
@@ -217,6 +327,9 @@ class Driver:
             params=params,
             attempt=intent.attempt,
             deadline_ns=record.timeout_at_ns,
+            workflow=record.origin.workflow,
+            key=record.origin.key,
+            grant=None if capability is None else capability.grant,
         )
 
     # ---- conveniences -----------------------------------------------------------------------
@@ -248,26 +361,31 @@ class Driver:
         self.run_until_idle()
         return ticket
 
+    def unfinished(self) -> list[bytes]:
+        """The open intents that an executor owes an outcome, in the order they were opened."""
+        found = [
+            (intent.seq, path)
+            for path, intent in self.world.intents.entries()
+            if not kernel_owned(intent) and intent.hold is None
+        ]
+        return [path for _, path in sorted(found)]
+
     def resume(self) -> None:
         """After opening: attempt every open intent again, in the order they were opened.
 
         Whether the outside was touched before the crash cannot be known, so each attempt is
         journaled before it is published.
         """
-        found = [
-            (intent.seq, path)
-            for path, intent in self.world.intents.entries()
-            if not _kernel_owned(intent) and intent.hold is None
-        ]
-        for _, path in sorted(found):
+        found = self.unfinished()
+        for path in found:
             sample = self.clock.sample()
             self.offer(Operate(sample, "attempt", "node", "restart", intent=path))
         self.run_until_idle()
-        for _, path in sorted(found):
+        for path in found:
             self.publish(path)
 
 
-def _kernel_owned(intent: Intent) -> bool:
+def kernel_owned(intent: Intent) -> bool:
     """Timers and internal effects are settled by the kernel; no executor sees them."""
     return intent.record.effect in _KERNEL_EFFECTS or intent.record.executor == KERNEL
 
@@ -275,11 +393,15 @@ def _kernel_owned(intent: Intent) -> bool:
 _KERNEL_EFFECTS = frozenset({"sys/timer.set@1", "sys/workflow.spawn@1", "sys/workflow.call@1"})
 
 
+def _looked(world: World, look: Look) -> Frame:
+    return Frame((), (), (), {}, Answer("look", world.seq, None, look.ask(world)))
+
+
 def _refused(world: World, why: TallyError) -> Frame:
     return Frame((), (), (), {}, Answer("error", world.seq, None, why))
 
 
-def _snapshots(batch: list[_Staged]) -> list[SnapshotRow]:
+def _snapshots(batch: list[Staged]) -> list[SnapshotRow]:
     rows: list[SnapshotRow] = []
     for each in batch:
         plan = each.frame.snapshot

@@ -13,7 +13,7 @@ from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
 from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
-from tallystick.node.driver import Driver, Job
+from tallystick.node.driver import Driver, Published, Publisher
 from tallystick.node.worlds import ForkOrder, fork_world, marks_of, open_driver
 from tallystick.testing import program
 from tallystick.testing.check import must
@@ -29,9 +29,9 @@ class Jobs:
     """An outbox that only remembers."""
 
     def __init__(self) -> None:
-        self.all: list[Job] = []
+        self.all: list[Published] = []
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: Published) -> None:
         """Take a job and do nothing."""
         self.all.append(job)
 
@@ -127,7 +127,7 @@ class Acts:
         name = sha256(f"{sim.plan.seed} fork {self.children}".encode()).digest()
         child = str(UUID(bytes=name[:16], version=4))
         jobs = Jobs()
-        ports = sim.ports._replace(outbox=jobs)
+        ports = sim.ports._replace(outbox=Publisher(jobs.publish))
         order = ForkOrder(parent, child, seq, decision["pending"])
         forked = fork_world(ports, order, sim.runner, sim.plain)
         if decision["pending"] != "reissue":

@@ -18,7 +18,7 @@ from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.model.frames import GENESIS, Sealed, open_frame, verify_chain
 from tallystick.model.records import IntentOpened, KeyRevoked, KeyTrusted, ReceiptSettled
-from tallystick.node.driver import Job
+from tallystick.node.driver import Published
 from tallystick.testing.reference import Differs, Model
 from tallystick.values import canon, seal
 
@@ -195,7 +195,7 @@ class Trail:
         self.acks.append(ack)
         self.check_I1(ack)
 
-    def check_I5_job(self, job: Job) -> None:  # noqa: N802
+    def check_I5_job(self, job: Published) -> None:  # noqa: N802
         """No intent reaches an executor before its frame is synced."""
         must(job.intent in self.opened, "I5", "an intent was published before it was durable")
 

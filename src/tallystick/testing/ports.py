@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.inputs import Receipt, Sample
 from tallystick.kernel.settle import statement_of
-from tallystick.node.driver import Job
+from tallystick.node.driver import Published
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
 
@@ -73,10 +73,12 @@ class Delivery(NamedTuple):
     after_ns: int
     receipt: Receipt | None
     progress: tuple[int, bytes] | None = None
-    job: Job | None = None
+    job: Published | None = None
 
 
-def sealed(job: Job, status: str, payload: bytes, pair: KeyPair = NODE, **changed: Any) -> Receipt:
+def sealed(
+    job: Published, status: str, payload: bytes, pair: KeyPair = NODE, **changed: Any
+) -> Receipt:
     """A receipt as an executor seals it; `changed` are its lies."""
     made = Receipt(
         world=job.world,
@@ -119,7 +121,7 @@ class SimExecutor:
         self.calm = False
         self.struck: dict[str, int] = {}
 
-    def take(self, job: Job) -> list[Delivery]:
+    def take(self, job: Published) -> list[Delivery]:
         """Perform a published job: what will be delivered, and when."""
         fault = None if self.calm else self._faults.get(self.published)
         self.published += 1
@@ -163,7 +165,7 @@ OUTSIDE_FAULTS: Final = (
 )
 
 
-def _answers(job: Job, payload: bytes, fault: str, delay: int) -> list[Delivery]:
+def _answers(job: Published, payload: bytes, fault: str, delay: int) -> list[Delivery]:
     good = sealed(job, "ok", payload)
     lie = _lie(job, good, fault)
     if lie is not None:
@@ -191,7 +193,7 @@ def _answers(job: Job, payload: bytes, fault: str, delay: int) -> list[Delivery]
     return [*frames, Delivery(delay, good), Delivery(delay + 5, None, (6, b""), job)]
 
 
-def _lie(job: Job, good: Receipt, fault: str) -> Receipt | None:
+def _lie(job: Published, good: Receipt, fault: str) -> Receipt | None:
     match fault:
         case "bad_seal":
             return good._replace(payload=canon.encode({"ref": "forged"}))

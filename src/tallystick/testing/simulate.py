@@ -24,7 +24,7 @@ from tallystick.kernel.world import Settings
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import verify_chain
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Job, Ports, Ticket
+from tallystick.node.driver import Driver, Ports, Published, Publisher, Ticket
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing import program
@@ -98,7 +98,7 @@ class Simulation:
         self.kills = [dict(d) for d in plan.decisions if d.get("fault") == "crash"]
         self.kill_next = False
         self.passed: dict[str, int] = {}
-        self.ports = Ports(self.journal, self.clock, self, self.points)
+        self.ports = Ports(self.journal, self.clock, Publisher(self.publish), self.points)
         self.bundles = [bundle_of(self.config.limits), bundle_of({**self.config.limits, "fuel": 9})]
         bounds = self.config.bounds()
         limits_of = {bundle.manifest: bounds for bundle in self.bundles}
@@ -231,7 +231,7 @@ class Simulation:
             last = batch.frames[-1]
             self.checkpoint = (last.last, last.hash)
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: Published) -> None:
         """The outbox: an executor takes a job."""
         self.trail.check_I5_job(job)
         for delivery in self.outside.take(job):
