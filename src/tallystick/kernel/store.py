@@ -161,11 +161,12 @@ class Store(Generic[T]):
         if self._marked <= seq:
             self._touched = None
 
-    def entries(self) -> Iterator[tuple[bytes, T]]:
-        """Every (path, entry) in order of path: for listings and proofs, never for a hot path."""
-        changed = sorted((self._path_of(key), key) for key in self.delta)
+    def entries(self, after: bytes = b"") -> Iterator[tuple[bytes, T]]:
+        """Every (path, entry) behind a path, in order: for listings, never for a hot path."""
+        places = [(self._path_of(key), key) for key in self.delta]
+        changed = sorted(place for place in places if place[0] > after)
         at = 0
-        for path, value in scan(self._nodes, self.root):
+        for path, value in scan(self._nodes, self.root, after):
             while at < len(changed) and changed[at][0] < path:
                 yield from self._changed(changed[at])
                 at += 1
