@@ -97,6 +97,25 @@ class Job:
         # Params and secrets stay out: a job may be logged.
         return f"Job({self.effect}, intent {self.intent.hex()[:16]}, attempt {self.attempt})"
 
+    def plain(self, *path: str) -> str | None:
+        """The text at a position of type `sys/TextOrSecretRef@1`: the literal, or the secret.
+
+        None when the position is empty.
+        """
+        found: Any = self.params
+        for step in path:
+            found = None if found is None else found.get(step)
+        if found is None:
+            return None
+        if found["$tag"] == "literal":
+            return str(found["$value"])
+        return self.secrets[pointer(*path)]
+
+
+def pointer(*path: str) -> str:
+    """The RFC 6901 pointer of a path in params."""
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+
 
 @dataclass(frozen=True, slots=True)
 class Ok:

@@ -97,6 +97,11 @@ class Schema:
         return f"Schema({self.name})"
 
     @property
+    def node(self) -> Type:
+        """The type as a tree, for those who look for positions in a value."""
+        return self._node
+
+    @property
     def shape_hash(self) -> str:
         """The hash of the type with references inlined: equal shapes have equal bytes."""
         known = self._shape_hash
