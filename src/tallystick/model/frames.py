@@ -9,12 +9,15 @@ and in a fork the parent's frame hash at the fork point.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.model import hot
+from tallystick.model.hot_items import DIGEST, NAT, NUMBERS, TEXTS, get, key, pattern, text
+from tallystick.model.hot_read import read_records
 from tallystick.model.records import Record, load_record
 from tallystick.model.tuples import make
 from tallystick.values import canon
@@ -76,8 +79,39 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
     return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))
 
 
-def open_frame(body: bytes) -> tuple[str, int, bytes, list[Record]]:
+Opened = tuple[str, int, bytes, list[Record]]
+"""World, first seq, previous hash and records of a body."""
+
+_OPENING: Final = pattern(
+    re.escape(_HEAD),
+    get(NAT),
+    re.escape(_PREV),
+    get(DIGEST),
+    text("world"),
+    key("records"),
+    get(rb"[\x81-\x97]|\x98[\x18-\xff]"),
+)
+
+
+def open_frame(body: bytes) -> Opened:
     """World, first seq, previous hash and records of a body; refuses anything unknown."""
+    found = _OPENING.match(body)
+    if found is None or len(body) > canon.SIZE_MAX:
+        return _open_any(body)
+    seq, prev, world, count = found.groups()
+    n = count[0] - 0x80 if len(count) == 1 else count[1]
+    try:
+        records, at = read_records(body, found.end(), n)
+        name = TEXTS[world]
+    except (NotCanonical, JournalCorrupt, ValueError):
+        return _open_any(body)  # which says where and why
+    if at != len(body) or seq == b"\x00":
+        return _open_any(body)
+    return name, NUMBERS[seq], prev, records
+
+
+def _open_any(body: bytes) -> Opened:
+    """The same by the general reader, which decides about everything that is not as usual."""
     try:
         raw = canon.decode(body)
     except NotCanonical as why:

@@ -98,7 +98,9 @@ __all__ = [
     "WorldCreated",
     "WorldForked",
     "WorldRestored",
+    "load_judged",
     "load_record",
+    "load_source",
     "put_record",
 ]
 
@@ -249,4 +251,16 @@ def load_record(raw: Any) -> Record:
             hint="a newer release wrote this journal: read it with that release",
         )
     made: Record = shape.load(raw)
+    return made
+
+
+def load_judged(raw: Any) -> Judged:
+    """The judgement trail of a decoded map."""
+    made: Judged = _JUDGED.load(raw)
+    return made
+
+
+def load_source(raw: Any) -> Source:
+    """The source of an event of a decoded map."""
+    made: Source = _SOURCE.load(raw)
     return made

@@ -1,0 +1,127 @@
+"""The items of hot readers: patterns of single canonical items, and their values (ADR 0008).
+
+A pattern proves numbers, heads of byte strings and digests to be canonical by its own form.
+A text is only found by its pattern and proven by the strict reader, once per text.
+The memories are bounded, because most of what they hold is a stranger's choice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tallystick.values import canon
+
+MEMORY_MAX: Final = 4096
+DEPTH: Final = 3  # a field of a record, in the list of a frame's body
+
+
+class _Numbers(dict[bytes, int]):
+    """Natural numbers by their bytes, which the pattern has proven to be the shortest."""
+
+    def __missing__(self, raw: bytes) -> int:
+        made = raw[0] if len(raw) == 1 else int.from_bytes(raw[1:], "big")
+        if len(self) >= MEMORY_MAX:
+            self.clear()  # places in history: the old ones do not come again
+        self[raw] = made
+        return made
+
+
+class _Sizes(dict[bytes, int]):
+    """Lengths of byte strings by their heads, which the pattern has proven to be the shortest."""
+
+    def __missing__(self, raw: bytes) -> int:
+        made = raw[0] - 0x40 if len(raw) == 1 else int.from_bytes(raw[1:], "big")
+        if len(self) < MEMORY_MAX:
+            self[raw] = made
+        return made
+
+
+class _Texts(dict[bytes, str]):
+    """Texts by their bytes; what is not one canonical text is refused."""
+
+    def __missing__(self, raw: bytes) -> str:
+        made = text_of(raw)
+        if len(self) < MEMORY_MAX:
+            self[raw] = made
+        return made
+
+
+def whole(raw: bytes) -> Any:
+    """The value of bytes that must be exactly one item.
+
+    Its errors only send the caller to the general reader, which says what is wrong and where.
+    """
+    reader = canon.Reader(raw, 0)
+    value = reader.item(DEPTH)
+    if reader.pos != len(raw):
+        raise ValueError("more than one item")
+    return value
+
+
+def text_of(raw: bytes) -> str:
+    """The text of bytes that must be exactly one text, for those that do not recur."""
+    value = whole(raw)
+    if type(value) is not str:
+        raise ValueError("a text expected")
+    return value
+
+
+NUMBERS: Final[dict[bytes, int]] = _Numbers()
+SIZES: Final[dict[bytes, int]] = _Sizes()
+TEXTS: Final[dict[bytes, str]] = _Texts()
+
+# Patterns of one item each, without a group.
+NAT: Final = (
+    rb"(?:[\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}|\x1b(?!\x00{4}).{8})"
+)
+SIZE: Final = rb"(?:[\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].)"  # the head of a byte string
+# It ends where what follows begins, so something must follow; the bound keeps a hostile name from
+# making the engine try many splits.
+TEXT: Final = rb"[\x60-\x78].{0,63}?"
+DIGEST: Final = rb".{32}"
+
+
+def key(*names: str) -> bytes:
+    """Literal texts: keys, and values that are fixed."""
+    return b"".join([re.escape(canon.put_text(name)) for name in names])
+
+
+def get(item: bytes, head: bytes = b"") -> bytes:
+    """A group for an item, behind a fixed head."""
+    return head + b"(" + item + b")"
+
+
+def digest(name: str) -> bytes:
+    """A key and the group of its digest."""
+    return key(name) + get(DIGEST, rb"\x58\x20")
+
+
+def nat(name: str) -> bytes:
+    """A key and the group of its number."""
+    return key(name) + get(NAT)
+
+
+def text(name: str) -> bytes:
+    """A key and the group of its text."""
+    return key(name) + get(TEXT)
+
+
+def size(name: str) -> bytes:
+    """A key and the group of the head of its byte string; the content follows the pattern."""
+    return key(name) + get(SIZE)
+
+
+def may(*parts: bytes) -> bytes:
+    """What may be absent."""
+    return b"(?:" + b"".join(parts) + b")?"
+
+
+def before(*names: str) -> bytes:
+    """One of these keys follows; it belongs to the next segment."""
+    return b"(?=" + b"|".join([key(name) for name in names]) + b")"
+
+
+def pattern(*parts: bytes) -> re.Pattern[bytes]:
+    """The compiled pattern of a segment."""
+    return re.compile(b"".join(parts), re.DOTALL)

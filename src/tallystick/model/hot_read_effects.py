@@ -1,0 +1,244 @@
+"""Hot readers, part two: stamps, intents and receipts (ADR 0008)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.model.hot_items import (
+    DEPTH,
+    MEMORY_MAX,
+    NUMBERS,
+    SIZES,
+    TEXTS,
+    before,
+    digest,
+    get,
+    key,
+    may,
+    nat,
+    pattern,
+    size,
+    text,
+    text_of,
+)
+from tallystick.model.records import (
+    Address,
+    IntentOpened,
+    Judged,
+    Origin,
+    ReceiptSettled,
+    Record,
+    Stamp,
+    load_judged,
+)
+from tallystick.model.tuples import make
+from tallystick.values import canon
+
+Taken = tuple[Record, int] | None
+"""A record and the place behind it; None when the general reader must look."""
+
+STAMP: Final = may(
+    key("stamp"),
+    rb"\xa3",
+    nat("now_ns"),
+    key("entropy"),
+    get(rb".{64}", rb"\x58\x40"),
+    nat("logical_ns"),
+)
+
+
+def stamp_of(now: bytes, entropy: bytes, logical: bytes) -> Stamp:
+    """The stamp of the three groups of its pattern."""
+    return make(Stamp, (NUMBERS[now], NUMBERS[logical], entropy))
+
+
+# ---- intents --------------------------------------------------------------------------------
+
+_FACTS: Final = canon.put_key("inputs_digest") + b"\x58\x20"
+
+_OPENED_JUDGED: Final = pattern(
+    get(rb"[\xa8-\xab]"), text("effect"), digest("intent"), key("judged")
+)
+_OPENED_KEY: Final = pattern(key("origin"), rb"\xa6", size("key"))
+_OPENED_PARAMS: Final = pattern(
+    text("kind"),
+    nat("index"),
+    nat("tick_seq"),
+    text("workflow"),
+    digest("workflow_hash"),
+    size("params"),
+)
+_OPENED_REST: Final = pattern(
+    key("record", "IntentOpened"),
+    text("executor"),
+    may(text("issuer_ref")),
+    digest("effect_hash"),
+    may(nat("timeout_at_ns")),
+    may(size("idempotency_key")),
+)
+
+
+class _Trail:
+    """A judgement trail up to its facts, which recurs for an effect while no rule changes."""
+
+    __slots__ = ("judged", "raw")
+
+    def __init__(self, raw: bytes, judged: Judged) -> None:
+        self.raw = raw
+        self.judged = judged
+
+
+_TRAILS: Final[dict[bytes, _Trail]] = {}
+
+
+def _judged(body: bytes, at: int, effect: bytes) -> tuple[Judged, int]:
+    """The trail at a place: compared with the last one of its effect, read when it differs."""
+    known = _TRAILS.get(effect)
+    if known is None or not body.startswith(known.raw, at):
+        reader = canon.Reader(body, at)
+        judged = load_judged(reader.item(DEPTH))
+        behind = reader.pos - 32
+        if judged.inputs_digest is not None and body.startswith(_FACTS, behind - len(_FACTS)):
+            if len(_TRAILS) >= MEMORY_MAX:
+                _TRAILS.clear()
+            _TRAILS[effect] = _Trail(body[at:behind], judged)
+        return judged, reader.pos
+    stop = at + len(known.raw) + 32
+    declared, shape, grant, rule, capacity, _ = known.judged
+    facts = body[stop - 32 : stop]
+    return make(Judged, (declared, shape, grant, rule, capacity, facts)), stop
+
+
+# tidy: the table of one record, written out.
+def opened(body: bytes, at: int) -> Taken:
+    """An IntentOpened without hold and flow, its parameters inline."""
+    found = _OPENED_JUDGED.match(body, at)
+    if found is None:
+        return None
+    head, effect, intent = found.groups()
+    judged, at = _judged(body, found.end(), effect)
+    found = _OPENED_KEY.match(body, at)
+    if found is None:
+        return None
+    begin = found.end()
+    at = begin + SIZES[found[1]]
+    ident = body[begin:at]
+    found = _OPENED_PARAMS.match(body, at)
+    if found is None:
+        return None
+    kind, index, seq, workflow, workflow_hash, long = found.groups()
+    begin = found.end()
+    at = begin + SIZES[long]
+    params = body[begin:at]
+    found = _OPENED_REST.match(body, at)
+    if found is None:
+        return None
+    executor, issuer, effect_hash, timeout, long = found.groups()
+    n = 8 + (issuer is not None) + (timeout is not None) + (long is not None)
+    begin = at = found.end()
+    idem = None
+    if long is not None:
+        at += SIZES[long]
+        idem = body[begin:at]
+    if head[0] != 0xA0 + n or at > len(body):
+        return None
+    place = (TEXTS[kind], TEXTS[workflow], workflow_hash, ident, NUMBERS[seq], NUMBERS[index])
+    fields = (
+        intent, TEXTS[effect], effect_hash, TEXTS[executor], make(Origin, place), judged, params,
+        None, None if issuer is None else text_of(issuer), idem,
+        None if timeout is None else NUMBERS[timeout], None, None,
+    )  # fmt: skip
+    return make(IntentOpened, fields), at
+
+
+# ---- receipts -------------------------------------------------------------------------------
+
+_SETTLED_KEY: Final = pattern(
+    get(rb"[\xab-\xaf]"), key("to"), rb"(?:\x80|\x81\xa2", size("key"), rb")"
+)
+_SETTLED_TO: Final = pattern(text("workflow"), before("seal", "stamp", "usage", "intent"))
+_SETTLED_SEAL: Final = pattern(
+    key("seal"),
+    rb"(?:\xa3",
+    key("alg", "ed25519"),
+    text("key"),
+    key("sig"),
+    get(rb".{64}", rb"\x58\x40"),
+    rb")?",
+)
+_SETTLED_USAGE: Final = pattern(STAMP, may(get(key("usage"))))
+_SETTLED_PAYLOAD: Final = pattern(
+    digest("intent"),
+    may(text("key_id")),
+    key("record", "ReceiptSettled"),
+    text("source"),
+    text("status"),
+    nat("attempt"),
+    text("outcome"),
+    size("payload"),
+)
+_SETTLED_REST: Final = pattern(nat("ended_ns"), text("executor"), nat("started_ns"))
+
+
+def _address(body: bytes, at: int, long: bytes) -> tuple[Address, int] | None:
+    stop = at + SIZES[long]
+    found = _SETTLED_TO.match(body, stop)
+    if found is None:
+        return None
+    return make(Address, (TEXTS[found[1]], body[at:stop])), found.end()
+
+
+def _any(body: bytes, at: int) -> tuple[Any, int]:
+    reader = canon.Reader(body, at)
+    return reader.item(DEPTH), reader.pos
+
+
+# tidy: the table of one record, written out.
+def settled(body: bytes, at: int) -> Taken:
+    """A ReceiptSettled without error, its payload inline, with at most one delivery."""
+    found = _SETTLED_KEY.match(body, at)
+    if found is None:
+        return None
+    head, long = found.groups()
+    n = 0xAB
+    at = found.end()
+    to: tuple[Address, ...] = ()
+    if long is not None:
+        place = _address(body, at, long)
+        if place is None:
+            return None
+        to, at = (place[0],), place[1]
+    seal = usage = None
+    found = _SETTLED_SEAL.match(body, at)
+    if found is not None:
+        n += 1
+        sealer, sig = found.groups()
+        at = found.end()
+        if sig is None:
+            seal, at = _any(body, at)
+        else:
+            seal = {"alg": "ed25519", "key": TEXTS[sealer], "sig": sig}
+    found = _SETTLED_USAGE.match(body, at)
+    assert found is not None, "all of it may be absent"
+    now, entropy, logical, used = found.groups()
+    at = found.end()
+    if used is not None:
+        n += 1
+        usage, at = _any(body, at)
+    found = _SETTLED_PAYLOAD.match(body, at)
+    if found is None:
+        return None
+    intent, key_id, source, status, attempt, outcome, long = found.groups()
+    begin = found.end()
+    at = begin + SIZES[long]
+    found = _SETTLED_REST.match(body, at)
+    if found is None or head[0] != n + (now is not None) + (key_id is not None):
+        return None
+    ended, executor, started = found.groups()
+    fields = (
+        intent, TEXTS[status], TEXTS[source], TEXTS[executor], NUMBERS[attempt], NUMBERS[started],
+        NUMBERS[ended], to, TEXTS[outcome], body[begin:at], None, usage, seal,
+        None if key_id is None else TEXTS[key_id],
+        None if now is None else stamp_of(now, entropy, logical), None,
+    )  # fmt: skip
+    return make(ReceiptSettled, fields), found.end()
