@@ -1,0 +1,258 @@
+"""The file executor: write, delete and read beneath the configured workspaces.
+
+A second attempt changes nothing: the bytes on disk say whether the first one acted.
+The grant is checked again here, where sizes by reference and the real directory are known.
+Blocking calls run on threads of the executor, one for each slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.authority.enforcers import builtin
+from tallystick.errors import BadDefinition
+from tallystick.executors.base import (
+    INLINE_BYTES_MAX,
+    ExecutorPorts,
+    Failed,
+    Job,
+    Ok,
+    Outcome,
+    Repeat,
+    Report,
+)
+from tallystick.executors.file_beneath import (
+    PathError,
+    content_id,
+    judge_path,
+    open_file,
+    parent_of,
+    read_all,
+)
+from tallystick.executors.file_change import CONFLICT, Change, Expectation
+from tallystick.executors.file_place import place
+
+WRITE: Final = "sys/file.write@1"
+DELETE: Final = "sys/file.delete@1"
+READ: Final = "sys/file.read@1"
+_BYTES_MAX: Final = 64 << 20
+_READS_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """Which directories there are, how large a file may be, and how many jobs run at a time."""
+
+    workspaces: Mapping[str, Path]
+    bytes_max: int = _BYTES_MAX
+    slots: int = 8
+
+
+def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> FileExecutor:
+    """The executor of `[executors.file]`; relative workspaces stand beside the data folder."""
+    known = settings.get("workspaces", {"project": "."})
+    if not isinstance(known, Mapping):
+        raise BadDefinition("workspaces is a table of name and directory", code="config.value")
+    base = ports.folder.absolute().parent
+    return FileExecutor(
+        FileSettings(
+            {str(name): base / Path(str(place)) for name, place in known.items()},
+            int(settings.get("max_bytes", _BYTES_MAX)),
+            int(settings.get("slots", 8)),
+        )
+    )
+
+
+def _no_step(_step: str) -> None:
+    return None
+
+
+class FileExecutor:
+    """Performs `sys/file.*`; `at` is called at each step of the protocol, for crash tests."""
+
+    name = "file"
+    effects = frozenset((WRITE, DELETE, READ))
+    repeat: Repeat = "same"
+
+    def __init__(self, settings: FileSettings, at: Callable[[str], None] = _no_step) -> None:
+        self.slots = settings.slots
+        self._settings = settings
+        self._at = at
+        self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
+        self._stopped: set[bytes] = set()
+
+    async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
+        """Do it on a thread; once begun it is finished, since half a step helps nobody."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._perform, job)
+        finally:
+            self._stopped.discard(job.intent)
+
+    async def cancel(self, job: Job) -> None:
+        """Keep a job that still waits for its thread from starting."""
+        self._stopped.add(job.intent)
+
+    async def close(self) -> None:
+        """Wait for the threads; the steps they are in are short."""
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _perform(self, job: Job) -> Outcome:
+        if job.intent in self._stopped:
+            return Failed("cancelled", "file.cancelled", "the job was cancelled before it began")
+        try:
+            return self._judged(job)
+        except PathError as error:
+            if error.failed.code == CONFLICT:
+                return replace(error.failed, details_ref=_proposal(job))
+            return error.failed
+        except OSError as error:
+            return _failed(error)
+
+    def _judged(self, job: Job) -> Outcome:
+        path = judge_path(job.params["path"], writes=job.effect != READ)
+        if job.grant is not None:
+            answer = builtin(
+                "file", {"cap_params": job.grant, "params": job.params, "effect": job.effect}
+            )
+            if not answer.ok:
+                return Failed("scope", "file.not_granted", answer.message or "not granted")
+        root = self._settings.workspaces.get(job.params["workspace"])
+        if root is None:
+            return Failed("not_found", "file.workspace_unknown", "no such workspace is configured")
+        if job.effect == READ:
+            return self._read(job, str(root), path)
+        return self._change(job, str(root), path)
+
+    def _bytes_max(self, job: Job) -> int:
+        granted = (job.grant or {}).get("max_bytes")
+        return min(
+            self._settings.bytes_max, self._settings.bytes_max if granted is None else granted
+        )
+
+    # ---- write, delete ----------------------------------------------------------------------
+
+    def _change(self, job: Job, root: str, path: str) -> Outcome:
+        wanted: bytes | None = None
+        if job.effect == WRITE:
+            content = _content(job)
+            if isinstance(content, Failed):
+                return content
+            if len(content) > self._bytes_max(job):
+                return Failed("limit", "file.too_large", "the content is over the limit")
+            wanted = content
+        post_id = None if wanted is None else content_id(wanted)
+        stamp = job.params.get("stamp")
+        if stamp is not None and (stamp["path"], stamp["post_id"]) != (path, post_id):
+            return Failed(
+                "client_error", "file.stamp_untrue", "the stamp is of other bytes or path"
+            )
+        with parent_of(root, path, create=wanted is not None) as found:
+            if found is None:
+                status = "recovered" if job.attempt > 1 else "unchanged"
+                return _receipt(path, None, None, 0, status)
+            placed = place(self._asked(job, found, wanted))
+        size = 0 if wanted is None else len(wanted)
+        return _receipt(path, placed.pre_id, post_id, size, placed.status)
+
+    def _asked(self, job: Job, found: tuple[int, str], wanted: bytes | None) -> Change:
+        expect, stamped = job.params.get("expect"), job.params.get("stamp") is not None
+        here, name = found
+        return Change(
+            here=here,
+            name=name,
+            key=job.dispatch_key,
+            wanted=wanted,
+            expect=Expectation()
+            if expect is None
+            else Expectation(expect["$tag"], expect.get("$value"), stamped),
+            overwrite=job.params.get("mode") == "overwrite",
+            attempt=job.attempt,
+            bytes_max=self._settings.bytes_max,
+            blobs=job.blobs,
+            at=self._at,
+        )
+
+    # ---- read -------------------------------------------------------------------------------
+
+    def _read(self, job: Job, root: str, path: str) -> Outcome:
+        asked = job.params.get("max")
+        most = self._bytes_max(job) if asked is None else min(asked, self._bytes_max(job))
+        with parent_of(root, path, create=False) as found:
+            handle = None if found is None else open_file(*found)
+        if handle is None:
+            return Failed("not_found", "file.absent", "there is no such file")
+        try:
+            body = _settled(handle, most)
+        finally:
+            os.close(handle)
+        if body is None:
+            return Failed(
+                "conflict", "file.moving", "the file changes all the time", retryable=True
+            )
+        inline = len(body) <= INLINE_BYTES_MAX
+        return Ok(
+            {
+                "path": path,
+                "content_id": content_id(body),
+                "size": len(body),
+                "bytes": body if inline else None,
+                "ref": None if inline else job.blobs.put(body),
+            }
+        )
+
+
+def _settled(handle: int, most: int) -> bytes | None:
+    """The bytes of a file that did not change while it was read; None when it always does."""
+    for _ in range(_READS_MAX):
+        before = os.fstat(handle)
+        os.lseek(handle, 0, os.SEEK_SET)
+        body = read_all(handle, most)
+        after = os.fstat(handle)
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, len(body)):
+            return body
+    return None
+
+
+def _content(job: Job) -> bytes | Failed:
+    """The bytes to write, inline or by reference; exactly one of both."""
+    content, ref = job.params.get("content"), job.params.get("content_ref")
+    if (content is None) == (ref is None):
+        return Failed("client_error", "file.content", "give content or content_ref, one of both")
+    if ref is None:
+        return bytes(content)
+    found = job.blobs.get(ref)
+    if found is None:
+        return Failed("not_found", "file.content_missing", "the world has no blob of that hash")
+    return found
+
+
+def _proposal(job: Job) -> str | None:
+    """What the job wanted to write, kept so that a person can compare."""
+    if job.effect != WRITE:
+        return None
+    content = _content(job)
+    return None if isinstance(content, Failed) else job.blobs.put(content)
+
+
+def _receipt(path: str, pre_id: str | None, post_id: str | None, size: int, status: str) -> Ok:
+    return Ok({"path": path, "pre_id": pre_id, "post_id": post_id, "size": size, "status": status})
+
+
+def _failed(error: OSError) -> Failed:
+    """What the system refused, by whose fault; the message holds no path of the host."""
+    reason = os.strerror(error.errno) if error.errno is not None else "input or output failed"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Failed("limit", "file.disk_full", reason, retryable=True)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return Failed("auth", "file.refused", reason)
+    if error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR):
+        return Failed("client_error", "file.name", reason)
+    return Failed("server_error", "file.io", reason, retryable=True)
