@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from tallystick.journal.base import Append, Fenced, Head, SnapshotRow
+from tallystick.journal.base import Append, Fenced, Head, Lease, Outcome, SnapshotRow
 from tallystick.model.frames import GENESIS, Sealed
 
 TABLES = """
@@ -39,8 +39,11 @@ class DiskJournal:
         """Let go of the file."""
         self._base.close()
 
-    def append(self, batch: Append) -> Head | Fenced:
-        """Write all frames of a batch with their blobs."""
+    def append(self, *batch: Append) -> list[Outcome]:
+        """Write all frames of each world with their blobs."""
+        return [self._append(each) for each in batch]
+
+    def _append(self, batch: Append) -> Outcome:
         head = self.head(batch.world)
         if head != batch.expect:
             return Fenced(head)
@@ -49,7 +52,7 @@ class DiskJournal:
             blobs = sorted(batch.blobs.items())
             base.executemany("insert or ignore into blobs values (?, ?)", blobs)
             base.executemany("insert into frames values (?, ?, ?, ?, ?, ?)", batch.frames)
-            rows = [(batch.world, *row) for row in batch.snapshots]
+            rows = [(batch.world, *row[:3]) for row in batch.snapshots]
             base.executemany("insert into snapshots values (?, ?, ?, ?)", rows)
             for row in batch.snapshots:
                 # The worlds measured here open from a snapshot; what is before it only fills disk.
@@ -82,12 +85,12 @@ class DiskJournal:
         order = "select seq, root, document from snapshots where world = ? order by seq"
         return [SnapshotRow(*row) for row in self._base.execute(order, (world,))]
 
-    def acquire(self, world: str) -> int:
+    def acquire(self, world: str, node: str = "") -> Lease:
         """A new epoch; an unknown world begins here."""
         fresh = (world, None, 0, GENESIS, 0)
         self._base.execute("insert or ignore into worlds values (?, ?, ?, ?, ?)", fresh)
         self._base.execute("update worlds set epoch = epoch + 1 where world = ?", (world,))
-        return self.head(world).epoch
+        return Lease(world, node, self.head(world).epoch)
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child at a head of its parent."""

@@ -66,7 +66,7 @@ class Loop:
         """One append for the group; its blobs are durable with it."""
         driver = self.rig.driver
         blobs = driver.blobs.taken()
-        head = driver.journal.append(Append(self.world.id, self._frames, driver.head, blobs))
+        (head,) = driver.journal.append(Append(self.world.id, self._frames, driver.head, blobs))
         driver.blobs.forget(blobs)
         driver.head = head  # type: ignore[assignment]  # there is no other writer
         self._frames = []

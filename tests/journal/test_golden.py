@@ -19,6 +19,7 @@ from tallystick.modules.python import PythonRunner
 from tallystick.node.worlds import world_at
 from tallystick.values import canon
 from tests.golden.journals.build import rendered
+from tests.journal.test_journal import lease_of
 from tests.kernel import mixed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "journals"
@@ -31,7 +32,7 @@ def imported(name: str) -> tuple[MemoryJournal, str]:
     raw: Any = canon.decode((GOLDEN / f"{name}.tally").read_bytes())
     world = raw["world"]
     journal = MemoryJournal()
-    epoch = journal.acquire(world)
+    epoch = lease_of(journal, world).epoch
     frames = [Sealed(world, *frame) for frame in raw["frames"]]
     blobs = {canon.digest_of(data): data for data in raw["blobs"]}
     rows = [SnapshotRow(*row) for row in raw["snapshots"]]

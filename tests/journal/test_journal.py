@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tallystick.errors import Conflict, UnknownName
-from tallystick.journal.base import Append, Fenced, Head, Journal, SnapshotRow
+from tallystick.journal.base import Append, Fenced, Head, Journal, Lease, Outcome, SnapshotRow
 from tallystick.journal.memory import MemoryJournal
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.model.frames import GENESIS, Sealed, seal_frame, verify_chain
@@ -29,8 +29,10 @@ JOURNALS: dict[str, Make] = {
 
 
 @pytest.fixture(params=list(JOURNALS))
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
-    return JOURNALS[request.param](tmp_path / "data")
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    made = JOURNALS[request.param](tmp_path / "data")
+    yield made
+    made.close()
 
 
 def frames(world: str, after: Head, sizes: Sequence[int]) -> list[Sealed]:
@@ -49,20 +51,26 @@ def blob(text: str) -> dict[bytes, bytes]:
     return {canon.digest_of(data): data}
 
 
+def lease_of(journal: Journal, world: str) -> Lease:
+    lease = journal.acquire(world)
+    assert isinstance(lease, Lease)
+    return lease
+
+
 class Writer:
     """A writer that holds the head it was told."""
 
     def __init__(self, journal: Journal, world: str = WORLD) -> None:
         self.journal = journal
         self.world = world
-        epoch = journal.acquire(world)
-        self.head = journal.head(world)._replace(epoch=epoch)
+        self.lease = lease_of(journal, world)
+        self.head = journal.head(world)._replace(epoch=self.lease.epoch)
 
-    def write(self, *sizes: int, **more: object) -> Head | Fenced:
+    def write(self, *sizes: int, **more: object) -> Outcome:
         batch = frames(self.world, self.head, sizes or [1])
         blobs: dict[bytes, bytes] = more.get("blobs", {})  # type: ignore[assignment]
         rows: list[SnapshotRow] = more.get("snapshots", [])  # type: ignore[assignment]
-        outcome = self.journal.append(Append(self.world, batch, self.head, blobs, rows))
+        (outcome,) = self.journal.append(Append(self.world, batch, self.head, blobs, rows))
         if isinstance(outcome, Head):
             self.head = outcome
         return outcome
@@ -75,7 +83,7 @@ def spans(journal: Journal, world: str = WORLD, **more: int) -> list[tuple[int, 
 @pytest.mark.clause("X-07")
 def test_a_world_begins_at_genesis(journal: Journal) -> None:
     """D9: an acquired world has no frames, and its head is genesis."""
-    assert journal.acquire(WORLD) == 1
+    assert journal.acquire(WORLD) == Lease(WORLD, "", 1)
     assert journal.head(WORLD) == Head(0, GENESIS, 1)
     assert spans(journal) == []
     assert journal.snapshots(WORLD) == []
@@ -161,7 +169,7 @@ def test_an_append_names_the_head_it_builds_on(journal: Journal) -> None:
     ):
         rows = [SnapshotRow(2, bytes(32), bytes(32))]
         batch = Append(WORLD, frames(WORLD, writer.head, [1, 1]), wrong, blob("x"), rows)
-        assert journal.append(batch) == Fenced(writer.head)
+        assert journal.append(batch) == [Fenced(writer.head)]
     assert spans(journal) == [(1, 2)]
     assert journal.snapshots(WORLD) == []
 

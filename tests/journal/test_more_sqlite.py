@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tallystick.errors import DiskFull
-from tallystick.journal.sqlite import SqliteJournal, _write_file
+from tallystick.journal.blob_files import write_file
+from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.roots import root
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import Rig
@@ -56,8 +57,8 @@ def test_a_world_names_its_forks(tmp_path: Path) -> None:
 def test_content_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     """D9: a file is named by its content, so one that is there is left alone."""
     path = tmp_path / "ab" / "cd"
-    _write_file(path, b"content")
+    write_file(path, b"content")
     inode = path.stat().st_ino
-    _write_file(path, b"content")
+    write_file(path, b"content")
     assert path.stat().st_ino == inode
     assert [each.name for each in path.parent.iterdir()] == ["cd"]

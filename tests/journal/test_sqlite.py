@@ -22,6 +22,7 @@ from tallystick.model.records import Noted
 from tallystick.modules.python import PythonRunner
 from tallystick.node.worlds import world_at
 from tallystick.values import canon
+from tests.journal.test_journal import lease_of
 from tests.rig import WORLD, Rig
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
@@ -109,7 +110,7 @@ def test_two_writers_on_one_file(tmp_path: Path) -> None:
     other = SqliteJournal(tmp_path)
     other.acquire(WORLD)
     frame = seal_frame(WORLD, rig.driver.head.seq + 1, rig.driver.head.hash, [Noted("n", 1)])
-    outcome = rig.journal.append(Append(WORLD, [frame], rig.driver.head, {}))
+    (outcome,) = rig.journal.append(Append(WORLD, [frame], rig.driver.head, {}))
     assert not isinstance(outcome, Head)
     assert other.head(WORLD).seq == rig.driver.head.seq
 
@@ -130,12 +131,12 @@ def test_a_newer_format_is_left_untouched(tmp_path: Path) -> None:
 def test_large_blobs_are_files(tmp_path: Path) -> None:
     """K-38: a blob over the spill size is a file of its own; damage is found before use."""
     journal = SqliteJournal(tmp_path, spill_bytes=100)
-    epoch = journal.acquire(WORLD)
+    epoch = lease_of(journal, WORLD).epoch
     head = journal.head(WORLD)._replace(epoch=epoch)
     small, large = canon.encode("s"), canon.encode("l" * 1000)
     blobs = {canon.digest_of(small): small, canon.digest_of(large): large}
     frame = seal_frame(WORLD, 1, head.hash, [Noted("n", 1)])
-    assert isinstance(journal.append(Append(WORLD, [frame], head, blobs)), Head)
+    assert isinstance(journal.append(Append(WORLD, [frame], head, blobs))[0], Head)
     files = [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
     assert [path.read_bytes() for path in files] == [large]
     assert journal.blob(WORLD, canon.digest_of(large)) == large
@@ -175,7 +176,7 @@ def test_a_failed_sync_ends_the_journal(tmp_path: Path) -> None:
     """D15: after one failed sync nothing is tried again, and a new start finds a sound file."""
     vfs = FailingSync()
     journal = SqliteJournal(tmp_path, vfs="failing")
-    epoch = journal.acquire(WORLD)
+    epoch = lease_of(journal, WORLD).epoch
     head = journal.head(WORLD)._replace(epoch=epoch)
     frame = seal_frame(WORLD, 1, head.hash, [Noted("n", 1)])
     FailingSync.broken = True

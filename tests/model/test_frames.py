@@ -254,7 +254,7 @@ def test_who_wrote_a_frame_does_not_change_its_hash() -> None:
         for _ in range(epochs):
             journal.acquire(WORLD)
         batch = Append(WORLD, list(chain()), Head(0, GENESIS, epochs), {})
-        heads.append(journal.append(batch))
+        heads += journal.append(batch)
         assert [frame.hash for frame in journal.read(WORLD)] == [f.hash for f in chain()]
     assert heads[0].hash == heads[1].hash
     assert (heads[0].epoch, heads[1].epoch) == (1, 3)

@@ -1,14 +1,29 @@
 """The memory journal: the contract without a disk, for tests and for trying things out."""
 
+# tidy: one class keeps the whole contract, each method a few lines.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from tallystick.errors import Conflict, UnknownName
-from tallystick.journal.base import Append, Fenced, Head, SnapshotRow
-from tallystick.model.frames import GENESIS, Sealed
+from tallystick.journal.base import (
+    Append,
+    CheckpointRow,
+    Fenced,
+    Head,
+    Held,
+    Lease,
+    Outcome,
+    SnapshotRow,
+    Swept,
+    TokenRow,
+    WorkRow,
+    WorldRow,
+)
+from tallystick.journal.refusals import no_snapshot, unknown_world, world_exists, world_has_forks
+from tallystick.journal.tail import Bell, follow
+from tallystick.model.frames import GENESIS, FrameHeader, Sealed
 
 
 @dataclass(slots=True)
@@ -18,9 +33,14 @@ class _Book:
     base: Head
     parent: str | None = None
     epoch: int = 0
+    state: str = "open"
     frames: list[Sealed] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
     blobs: dict[bytes, bytes] = field(default_factory=dict)
+    added: dict[bytes, int] = field(default_factory=dict)
     snapshots: list[SnapshotRow] = field(default_factory=list)
+    checkpoints: dict[int, CheckpointRow] = field(default_factory=dict)
+    work: dict[bytes, WorkRow] = field(default_factory=dict)
 
     def head(self) -> Head:
         if not self.frames:
@@ -34,50 +54,189 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self._books: dict[str, _Book] = {}
+        self._aliases: dict[str, str] = {}
+        self._tokens: dict[str, TokenRow] = {}
+        self._bell = Bell()
 
     def _book(self, world: str) -> _Book:
         book = self._books.get(world)
         if book is None:
-            raise UnknownName(f"no world {world} in this journal", code="world.unknown")
+            raise unknown_world(world)
         return book
 
-    def append(self, batch: Append) -> Head | Fenced:
-        """Write all frames, or none when another writer or another head stands there."""
+    # ---- writing ----------------------------------------------------------------------------
+
+    def append(self, *batch: Append) -> list[Outcome]:
+        """Write all frames of each world, or none when another writer or head stands there."""
+        for each in batch:
+            self._book(each.world)
+        outcomes = [self._append(each) for each in batch]
+        self._bell.ring()
+        return outcomes
+
+    def _append(self, batch: Append) -> Outcome:
         book = self._book(batch.world)
         head = book.head()
         if head != batch.expect:
             return Fenced(head)
+        for digest in batch.blobs:
+            book.added.setdefault(digest, head.seq)
         book.blobs.update(batch.blobs)
         book.frames.extend(batch.frames)
+        book.epochs.extend([head.epoch] * len(batch.frames))
         book.snapshots.extend(batch.snapshots)
+        book.checkpoints.update((row.seq, row) for row in batch.checkpoints)
+        self.put_work(batch.world, *batch.work)
         return book.head()
+
+    def acquire(self, world: str, node: str = "") -> Lease | Held:
+        """A new epoch for a world; an unknown world begins here."""
+        book = self._books.setdefault(world, _Book(Head(0, GENESIS, 0)))
+        book.epoch += 1
+        return Lease(world, node, book.epoch)
+
+    def renew(self, lease: Lease) -> bool:
+        """True while no other epoch began."""
+        return self._book(lease.world).epoch == lease.epoch
+
+    def release(self, lease: Lease) -> None:
+        """Nothing waits here for a lease to end."""
+
+    def fork(self, parent: str, at: Head, child: str) -> None:
+        """Register a child; its first frame chains to the parent's at the fork point."""
+        self._book(parent)
+        if child in self._books:
+            raise world_exists(child)
+        self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
+
+    def set_state(self, world: str, state: str) -> None:
+        """Note that a world is `open` or `read_only`."""
+        self._book(world).state = state
+
+    def drop_world(self, world: str) -> None:
+        """Remove a world and its aliases."""
+        self._book(world)
+        children = self.forks(world)
+        if children:
+            raise world_has_forks(world, children)
+        del self._books[world]
+        self._aliases = {name: id_ for name, id_ in self._aliases.items() if id_ != world}
+
+    def alias(self, name: str, world: str) -> None:
+        """Let a name mean a world."""
+        self._book(world)
+        self._aliases[name] = world
+
+    def unalias(self, name: str) -> None:
+        """Forget a name."""
+        self._aliases.pop(name, None)
+
+    def put_token(self, row: TokenRow) -> None:
+        """Keep a token."""
+        self._tokens[row.id] = row
+
+    def revoke_token(self, token: str, at_ns: int) -> bool:
+        """Revoke a token by id; False when there is none."""
+        row = self._tokens.get(token)
+        if row is None:
+            return False
+        self._tokens[token] = row._replace(revoked_ns=at_ns)
+        return True
+
+    def put_work(self, world: str, *rows: WorkRow) -> None:
+        """Change work; a settled row goes."""
+        work = self._book(world).work
+        for row in rows:
+            work[row.intent] = row
+            if row.state == "settled":
+                del work[row.intent]
+
+    def add_checkpoint(self, world: str, row: CheckpointRow) -> None:
+        """Keep a signed statement about a world."""
+        self._book(world).checkpoints[row.seq] = row
+
+    def pin(self, world: str, seq: int, pinned: bool = True) -> None:
+        """Keep a snapshot for ever, or no longer."""
+        rows = self._book(world).snapshots
+        found = [at for at, row in enumerate(rows) if row.seq == seq]
+        if not found:
+            raise no_snapshot(world, seq)
+        for at in found:
+            rows[at] = rows[at]._replace(pinned=pinned)
+
+    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
+        """Remove blobs that are not to be kept: how many went, and how many bytes."""
+        book = self._book(world)
+        gone = [
+            digest
+            for digest in book.blobs
+            if digest not in keep and (before is None or book.added[digest] < before)
+        ]
+        size = sum(len(book.blobs[digest]) for digest in gone)
+        for digest in gone:
+            del book.blobs[digest]
+            del book.added[digest]
+        # A snapshot whose document is gone can no longer be opened.
+        book.snapshots = [row for row in book.snapshots if row.document in book.blobs]
+        return Swept(len(gone), size)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # ---- reading ----------------------------------------------------------------------------
+
+    def reader(self) -> MemoryJournal:
+        """The journal itself: there is no connection to share."""
+        return self
+
+    def tail(self, world: str, after: int) -> AsyncIterator[Sealed]:
+        """Durable frames behind a sequence, then new ones."""
+        return follow(self.reader, self._bell, world, after)
 
     def read(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[Sealed]:
         """Frames behind a sequence; one that holds `upto` is read whole, as frames are atomic."""
+        for frame, _ in self._read(world, after, upto):
+            yield frame
+
+    def headers(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[FrameHeader]:
+        """What listings show of the same frames; no time is kept here."""
+        for frame, epoch in self._read(world, after, upto):
+            count = frame.last - frame.seq + 1
+            yield FrameHeader(
+                frame.world, frame.seq, frame.last, frame.prev, frame.hash, epoch, 0, count
+            )
+
+    def _read(self, world: str, after: int, upto: int | None) -> Iterator[tuple[Sealed, int]]:
         book = self._book(world)
         if book.parent is not None and after < book.base.seq:
             stop = book.base.seq if upto is None else min(upto, book.base.seq)
-            yield from self.read(book.parent, after, stop)
+            yield from self._read(book.parent, after, stop)
         start = bisect_right(book.frames, after, key=lambda frame: frame.last)
-        for frame in book.frames[start:]:
+        for frame, epoch in zip(book.frames[start:], book.epochs[start:], strict=False):
             if upto is not None and frame.seq > upto:
                 return
-            yield frame
+            yield frame, epoch
 
     def head(self, world: str) -> Head:
         """Where the world's journal ends."""
         return self._book(world).head()
 
     def blob(self, world: str, digest: bytes) -> bytes | None:
-        """The bytes behind a digest; a fork sees its parent's."""
+        """The bytes behind a digest; a fork sees its parent's up to the fork point."""
         name: str | None = world
+        upto: int | None = None
         while name is not None:
             book = self._book(name)
             data = book.blobs.get(digest)
-            if data is not None:
+            if data is not None and (upto is None or book.added.get(digest, 0) <= upto):
                 return data
             name = book.parent
+            upto = book.base.seq if upto is None else min(upto, book.base.seq)
         return None
+
+    def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
+        """Digest and size of every blob of the world's own."""
+        return iter(sorted((digest, len(data)) for digest, data in self._book(world).blobs.items()))
 
     def snapshots(self, world: str) -> list[SnapshotRow]:
         """Own snapshots, and those of the parent up to the fork point."""
@@ -87,35 +246,44 @@ class MemoryJournal:
         shared = [s for s in self.snapshots(book.parent) if s.seq <= book.base.seq]
         return shared + list(book.snapshots)
 
-    def acquire(self, world: str) -> int:
-        """A new epoch for a world; an unknown world begins here."""
-        book = self._books.setdefault(world, _Book(Head(0, GENESIS, 0)))
-        book.epoch += 1
-        return book.epoch
-
-    def fork(self, parent: str, at: Head, child: str) -> None:
-        """Register a child; its first frame chains to the parent's at the fork point."""
-        self._book(parent)
-        if child in self._books:
-            raise Conflict(
-                f"there is a world {child} already",
-                code="world.exists",
-                where={"world": child},
-                hint="fork under a new id",
-            )
-        self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
+    def checkpoints(self, world: str) -> list[CheckpointRow]:
+        """The signed statements about this world, oldest first."""
+        return sorted(self._book(world).checkpoints.values())
 
     def forks(self, world: str) -> list[str]:
         """The children of a world, in the order they were forked."""
         return [name for name, book in self._books.items() if book.parent == world]
 
-    def sweep(self, world: str, keep: frozenset[bytes]) -> tuple[int, int]:
-        """Remove blobs that are not to be kept: how many went, and how many bytes."""
+    def lineage(self, world: str) -> list[WorldRow]:
+        """The world, its parent, and so on."""
+        rows = [self._row(world)]
+        while (parent := rows[-1].parent) is not None:
+            rows.append(self._row(parent))
+        return rows
+
+    def worlds(self) -> list[WorldRow]:
+        """All worlds, in the order they began."""
+        return [self._row(world) for world in self._books]
+
+    def _row(self, world: str) -> WorldRow:
         book = self._book(world)
-        gone = [digest for digest in book.blobs if digest not in keep]
-        size = sum(len(book.blobs[digest]) for digest in gone)
-        for digest in gone:
-            del book.blobs[digest]
-        # A snapshot whose document is gone can no longer be opened.
-        book.snapshots = [row for row in book.snapshots if row.document in book.blobs]
-        return len(gone), size
+        forked = None if book.parent is None else book.base.seq
+        return WorldRow(world, book.parent, forked, book.base, book.head(), book.state)
+
+    def aliases(self) -> dict[str, str]:
+        """World by alias, oldest alias first."""
+        return dict(self._aliases)
+
+    def resolve(self, name: str) -> str:
+        """The id of a world by alias or id."""
+        world = self._aliases.get(name, name)
+        self._book(world)
+        return world
+
+    def tokens(self) -> list[TokenRow]:
+        """All tokens."""
+        return list(self._tokens.values())
+
+    def work(self, world: str) -> list[WorkRow]:
+        """The intents that wait for workers, oldest first."""
+        return sorted(self._book(world).work.values(), key=lambda row: row.opened_seq)

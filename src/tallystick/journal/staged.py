@@ -5,7 +5,7 @@ The world runs ahead of the disk; it must be able to read what it has just writt
 
 from __future__ import annotations
 
-from tallystick.journal.base import Journal
+from tallystick.journal.base import History
 
 
 class StagedBlobs:
@@ -13,7 +13,7 @@ class StagedBlobs:
 
     __slots__ = ("_journal", "_staged", "world")
 
-    def __init__(self, journal: Journal, world: str) -> None:
+    def __init__(self, journal: History, world: str) -> None:
         self._journal = journal
         self._staged: dict[bytes, bytes] = {}
         self.world = world

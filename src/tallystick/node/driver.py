@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tallystick.errors import NotOwner, TallyError
-from tallystick.journal.base import Append, Fenced, Head, Journal, SnapshotRow
+from tallystick.errors import DiskFull, NotOwner, TallyError
+from tallystick.journal.base import Append, Appender, Full, Head, Outcome, SnapshotRow
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Answer, Frame
@@ -168,7 +168,7 @@ class Cut(NamedTuple):
 class Ports(NamedTuple):
     """What a driver is given of the outside: storage, time, and where intents go."""
 
-    journal: Journal
+    journal: Appender
     clock: Clock
     outbox: Outbox
     points: Points
@@ -268,13 +268,8 @@ class Driver:
         head: Head | None = None
         if cut.append is not None:
             self.points.at("journal.appended")
-            outcome = self.journal.append(cut.append)
-            if isinstance(outcome, Fenced):
-                raise NotOwner(
-                    f"another writer owns world {self.world.id}",
-                    where={"world": self.world.id, "epoch": outcome.head.epoch},
-                )
-            head = outcome
+            (outcome,) = self.journal.append(cut.append)
+            head = _durable(self.world.id, outcome)
         self.committed(cut, head)
         return True
 
@@ -399,6 +394,16 @@ def _looked(world: World, look: Look) -> Frame:
 
 def _refused(world: World, why: TallyError) -> Frame:
     return Frame((), (), (), {}, Answer("error", world.seq, None, why))
+
+
+def _durable(world: str, outcome: Outcome) -> Head:
+    """The head that a commit moved to; anything else ends this driver."""
+    if isinstance(outcome, Head):
+        return outcome
+    if isinstance(outcome, Full):
+        raise DiskFull("no space is left for a commit", where={"world": world})
+    # One thread, one store in this process: an answer that was lost means another owner too.
+    raise NotOwner(f"another writer owns world {world}", where={"world": world})
 
 
 def _snapshots(batch: list[Staged]) -> list[SnapshotRow]:

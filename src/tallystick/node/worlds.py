@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tallystick.errors import UnknownName
-from tallystick.journal.base import Head, Journal
+from tallystick.errors import NotOwner, UnknownName
+from tallystick.journal.base import Appender, Head, Held, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
 from tallystick.kernel.govern import Genesis, create
@@ -51,14 +51,14 @@ def open_driver(
     ports: Ports, world_id: str, runner: Runner, settings: Settings | None = None
 ) -> Driver:
     """Open a world: newest snapshot, then the tail; becomes its only writer."""
-    epoch = ports.journal.acquire(world_id)
+    epoch = _epoch(ports.journal, world_id)
     world = world_at(ports.journal, world_id, runner, settings=settings)
     head = Head(world.seq, world.head, epoch)
     return Driver(world, ports, _staged(world), head)
 
 
 def world_at(
-    journal: Journal,
+    journal: History,
     world_id: str,
     runner: Runner,
     *,
@@ -125,7 +125,7 @@ def fork_world(
     return driver
 
 
-def marks_of(journal: Journal, world: World, keep: int = 1) -> frozenset[bytes]:
+def marks_of(journal: History, world: World, keep: int = 1) -> frozenset[bytes]:
     """The digests that a collection must keep: newest snapshots, every frame, what is live."""
     kept: dict[bytes, None] = {}
     waiting = [world.id]
@@ -154,9 +154,16 @@ def _staged(world: World) -> StagedBlobs:
     return world.blobs
 
 
+def _epoch(journal: Appender, world: str) -> int:
+    lease = journal.acquire(world)
+    if isinstance(lease, Held):
+        raise NotOwner(f"node {lease.node} owns world {world}", where={"world": world})
+    return lease.epoch
+
+
 def _driver(
     ports: Ports, world: World, name: str | None = None, blobs: StagedBlobs | None = None
 ) -> Driver:
     """Become the writer of a world that stands at its journal's head."""
-    epoch = ports.journal.acquire(name or world.id)
+    epoch = _epoch(ports.journal, name or world.id)
     return Driver(world, ports, blobs or _staged(world), Head(world.seq, world.head, epoch))

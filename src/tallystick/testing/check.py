@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tallystick.journal.base import Append, Journal
+from tallystick.journal.base import Append, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root, state_root
@@ -213,7 +213,7 @@ class Trail:
 
     # ---- restarts and the end ---------------------------------------------------------------
 
-    def check_restart(self, journal: Journal) -> None:
+    def check_restart(self, journal: History) -> None:
         """After any restart: all that was committed is there, and nothing else (I1, I10)."""
         there = [frame.hash for frame in journal.read(self.world)]
         mine = [frame.hash for frame in self.frames]
@@ -221,7 +221,7 @@ class Trail:
         for ack in self.acks:
             self.check_I1(ack)
 
-    def check_I2(self, world: World, journal: Journal, runner: Runner) -> None:  # noqa: N802
+    def check_I2(self, world: World, journal: History, runner: Runner) -> None:  # noqa: N802
         """root(this world) = root(fold from genesis)."""
         blobs = StagedBlobs(journal, self.world)
         frames = journal.read(self.world)
@@ -231,7 +231,7 @@ class Trail:
         must(root(folded) == root(world), "I2", "roots differ")
 
     def check_I2_snapshots(  # noqa: N802
-        self, world: World, journal: Journal, runner: Runner, keep: int
+        self, world: World, journal: History, runner: Runner, keep: int
     ) -> None:
         """root(any snapshot + tail) is the same root."""
         wanted = root(world)
@@ -245,7 +245,7 @@ class Trail:
             )
             must(root(opened) == wanted, "I2", f"another root from the snapshot at {row.seq}")
 
-    def check_I15(self, journal: Journal, runner: Runner) -> None:  # noqa: N802
+    def check_I15(self, journal: History, runner: Runner) -> None:  # noqa: N802
         """Running everything again gives the same records (I15, I16, I28), and the chain holds."""
         damage = verify_chain(journal.read(self.world), world=self.world)
         must(damage is None, "I10", f"verify names {damage}")
@@ -254,7 +254,7 @@ class Trail:
         found = verify(world, journal.read(self.world)).first
         must(found is None, "I15", f"run again: {found}")
 
-    def check_I20(self, world: World, journal: Journal) -> None:  # noqa: N802
+    def check_I20(self, world: World, journal: History) -> None:  # noqa: N802
         """A delta is cleared only after its snapshot is durable: clean roots are on disk."""
         for name, store in world.stores().items():
             there = store.root == bytes(32) or journal.blob(self.world, store.root) is not None

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
-from tallystick.errors import DiskFull, SyncFailed
-from tallystick.journal.base import Append, Fenced, Head, SnapshotRow
+from tallystick.errors import SyncFailed
+from tallystick.journal.base import Append, Full, Head, Held, Lease, Outcome, SnapshotRow, Swept
 from tallystick.journal.memory import MemoryJournal
 from tallystick.model.frames import Sealed
 
@@ -42,14 +42,17 @@ class SimJournal:
 
     # ---- the port ---------------------------------------------------------------------------
 
-    def append(self, batch: Append) -> Head | Fenced:
-        """Write a batch, or fail as drawn."""
+    def append(self, *batch: Append) -> list[Outcome]:
+        """Write what is given, or fail as drawn."""
+        return [self._append(each) for each in batch]
+
+    def _append(self, batch: Append) -> Outcome:
         fault = None if self.calm else self._faults.get(self.flushes)
         self.flushes += 1
         if fault is not None:
             self.struck[fault] = self.struck.get(fault, 0) + 1
         if fault == "enospc":
-            raise DiskFull("no space is left for a commit")
+            return Full(self._view.head(batch.world))
         if fault == "eio":
             self._detach()
             raise SyncFailed("a sync failed; what was written may be gone")
@@ -59,8 +62,8 @@ class SimJournal:
             self._tear(batch, fault)
             raise Killed(fault)
         epoch = self._view.head(batch.world).epoch
-        outcome = self._view.append(batch)
-        if self.on_append is not None and not isinstance(outcome, Fenced):
+        (outcome,) = self._view.append(batch)
+        if self.on_append is not None and isinstance(outcome, Head):
             self.on_append(batch, epoch)
         return outcome
 
@@ -80,9 +83,9 @@ class SimJournal:
         """Snapshots as the node sees them."""
         return self._view.snapshots(world)
 
-    def acquire(self, world: str) -> int:
+    def acquire(self, world: str, node: str = "") -> Lease | Held:
         """A new epoch, on the disk at once."""
-        return self._view.acquire(world)
+        return self._view.acquire(world, node)
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child."""
@@ -92,9 +95,9 @@ class SimJournal:
         """Forks as the node sees them."""
         return self._view.forks(world)
 
-    def sweep(self, world: str, keep: frozenset[bytes]) -> tuple[int, int]:
+    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
         """Remove blobs that are not kept."""
-        return self._view.sweep(world, keep)
+        return self._view.sweep(world, keep, before)
 
     # ---- what happens to disks --------------------------------------------------------------
 
@@ -120,8 +123,8 @@ class SimJournal:
         kept = batch._replace(frames=frames, snapshots=rows)
         if frames:
             epoch = self._view.head(batch.world).epoch
-            outcome = self._view.append(kept)
-            if self.on_append is not None and not isinstance(outcome, Fenced):
+            (outcome,) = self._view.append(kept)
+            if self.on_append is not None and isinstance(outcome, Head):
                 self.on_append(kept, epoch)
 
     # ---- corruption: only detection is asked ------------------------------------------------

@@ -71,10 +71,11 @@ def epoch_not_checked():
             return Fenced(book.head())
         book.blobs.update(batch.blobs)
         book.frames.extend(batch.frames)
+        book.epochs.extend([book.epoch] * len(batch.frames))
         book.snapshots.extend(batch.snapshots)
         return book.head()._replace(epoch=batch.expect.epoch)
 
-    return swapped((MemoryJournal, "append", append))
+    return swapped((MemoryJournal, "_append", append))
 
 
 def gc_forgets_open_intents():

@@ -1,0 +1,103 @@
+"""Large blobs as files: `blobs/<world>/<2 hex>/<hash>`, named by what they hold.
+
+A file is there whole or not at all: it is written aside, synced and renamed, and its folder is
+synced, before the commit that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from tallystick.journal.refusals import damaged_blob
+
+
+class BlobFiles:
+    """The files of one data folder."""
+
+    __slots__ = ("folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "blobs"
+
+    def path(self, world: str, digest: bytes) -> Path:
+        """Where a blob's file is."""
+        name = digest.hex()
+        return self.folder / world / name[:2] / name
+
+    def write(self, world: str, digest: bytes, data: bytes) -> None:
+        """Make a blob durable; one that is there already is left alone."""
+        write_file(self.path(world, digest), data)
+
+    def read(self, world: str, digest: bytes) -> bytes:
+        """The bytes of a blob; refuses what does not match its name."""
+        try:
+            data = self.path(world, digest).read_bytes()
+        except OSError as why:
+            raise damaged_blob(digest, why.strerror or str(why)) from why
+        if sha256(data).digest() != digest:
+            raise damaged_blob(digest, "its bytes do not match its name")
+        return data
+
+    def remove(self, world: str, digest: bytes) -> None:
+        """Remove a file; one that is gone already is no error."""
+        self.path(world, digest).unlink(missing_ok=True)
+
+    def remove_world(self, world: str) -> None:
+        """Remove all files of a world."""
+        if (self.folder / world).is_dir():
+            shutil.rmtree(self.folder / world)
+
+    def names(self, world: str) -> Iterator[bytes]:
+        """The digests of all whole files of a world, in order."""
+        for path in sorted((self.folder / world).glob("??/*")):
+            if len(path.name) == 64:
+                yield bytes.fromhex(path.name)
+
+    def set_aside(self, world: str, digest: bytes) -> Path | None:
+        """Move a damaged file out of the way, so that a sound one can be put in its place."""
+        path = self.path(world, digest)
+        if not path.exists():
+            return None
+        aside = path.with_name(path.name + ".bad")
+        path.rename(aside)
+        return aside
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """A file that is there whole or not at all: written aside, synced, renamed, folder synced."""
+    if path.exists():
+        return
+    _make_folder(path.parent)
+    aside = path.with_name(path.name + ".new")
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    aside.rename(path)
+    sync_folder(path.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its parents, each synced into the one that names it."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,63 @@
+"""What every journal refuses, in one wording."""
+
+from __future__ import annotations
+
+from tallystick.errors import Conflict, JournalCorrupt, UnknownName
+from tallystick.values import canon
+
+
+def unknown_world(name: str) -> UnknownName:
+    """Nobody began a world of this name or id."""
+    return UnknownName(
+        f"no world {name} in this journal", code="world.unknown", where={"world": name}
+    )
+
+
+def world_exists(world: str) -> Conflict:
+    """A fork would replace a history."""
+    return Conflict(
+        f"there is a world {world} already",
+        code="world.exists",
+        where={"world": world},
+        hint="fork under a new id",
+    )
+
+
+def world_has_forks(world: str, forks: list[str]) -> Conflict:
+    """Forks read their parent's frames and blobs."""
+    return Conflict(
+        f"world {world} has {len(forks)} forks that read its frames",
+        code="world.has_forks",
+        where={"world": world, "forks": forks[:10]},
+        hint="remove the forks first",
+    )
+
+
+def no_snapshot(world: str, seq: int) -> UnknownName:
+    """Only a snapshot can be pinned."""
+    return UnknownName(
+        f"world {world} has no snapshot at seq {seq}",
+        code="journal.no_snapshot",
+        where={"world": world, "seq": seq},
+        hint="list the snapshots and take one of their sequences",
+    )
+
+
+def trimmed(world: str, base: int) -> UnknownName:
+    """What was below the floor is in the archive."""
+    return UnknownName(
+        f"the journal of world {world} begins behind seq {base}",
+        code="journal.trimmed",
+        where={"world": world, "base_seq": base},
+        hint="read from the floor on, or look into the archive that the trim made",
+    )
+
+
+def damaged_blob(digest: bytes, why: str) -> JournalCorrupt:
+    """Bytes that are not what their name says are never given out."""
+    return JournalCorrupt(
+        f"blob {digest.hex()} is damaged: {why}",
+        code="journal.blob_damaged",
+        where={"blob": canon.text_of(digest)},
+        hint="restore it by its hash from a backup: tally doctor --fix",
+    )

@@ -1,0 +1,254 @@
+"""Reading `tally.db`: one connection for one thread, that can change nothing.
+
+The writer is a reader too, over its own connection.
+What a query cannot trust it does not give out: blobs are hashed on every read, and damage of the
+file is our own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from tallystick.journal.base import (
+    CheckpointRow,
+    Head,
+    SnapshotRow,
+    TokenRow,
+    WorkRow,
+    WorldRow,
+)
+from tallystick.journal.blob_files import BlobFiles
+from tallystick.journal.refusals import damaged_blob, trimmed, unknown_world
+from tallystick.journal.sqlite_tables import connect, first, one, told
+from tallystick.model.frames import FrameHeader, Sealed
+
+DATABASE: Final = "tally.db"
+
+_WORLD: Final = (
+    "SELECT w.id, w.uuid, p.uuid, w.parent, w.fork_seq, w.base_seq, w.base_hash, w.head_seq,"
+    " w.head_hash, w.epoch, w.state FROM world w LEFT JOIN world p ON p.id = w.parent"
+)
+# The frame that holds `after + 1` is the last one that begins at or before it.
+_START: Final = "SELECT max(seq) FROM frame WHERE world=? AND seq<=?"
+_FRAMES: Final = (
+    "SELECT seq, last, hash, body FROM frame WHERE world=? AND seq>=? AND last>? AND seq<=?"
+    " ORDER BY seq"
+)
+_HEADERS: Final = _FRAMES.replace("hash, body", "hash, epoch, flushed_ns")
+_MOST: Final = 2**62
+
+
+class Place(NamedTuple):
+    """What is kept of one world beside its frames."""
+
+    id: int
+    world: str
+    parent: str | None
+    parent_id: int | None
+    fork_seq: int | None
+    base_seq: int
+    base_hash: bytes
+    head_seq: int
+    head_hash: bytes
+    epoch: int
+    state: str
+
+    def head(self) -> Head:
+        """Where the world's journal ends."""
+        return Head(self.head_seq, self.head_hash, self.epoch)
+
+    def row(self) -> WorldRow:
+        """The same for those who do not know our numbers."""
+        base = Head(self.base_seq, self.base_hash, 0)
+        return WorldRow(self.world, self.parent, self.fork_seq, base, self.head(), self.state)
+
+
+class SqliteReader:
+    """Frames, blobs and rows of any number of worlds, from one folder."""
+
+    def __init__(self, folder: Path, *, vfs: str | None = None) -> None:
+        self._begin(folder, connect(folder / DATABASE, vfs=vfs, readonly=True))
+
+    def _begin(self, folder: Path, db: apsw.Connection) -> None:
+        self.folder = folder
+        self.files = BlobFiles(folder)
+        self._db = db
+        self._path = folder / DATABASE
+        # Lineage never changes and ids are never used twice, so both may be remembered.
+        self._lines: dict[str, tuple[tuple[int, str, int], ...]] = {}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
+        with told(self._path):
+            yield from self._db.execute(query, values)
+
+    # ---- worlds -----------------------------------------------------------------------------
+
+    def _place(self, world: str) -> Place:
+        with told(self._path):
+            found = first(self._db, f"{_WORLD} WHERE w.uuid=?", (world,))
+        if found is None:
+            raise unknown_world(world)
+        return Place(*found)
+
+    def lineage(self, world: str) -> list[WorldRow]:
+        """The world, its parent, and so on."""
+        return [place.row() for place in self._ancestors(world)]
+
+    def _ancestors(self, world: str) -> list[Place]:
+        places = [self._place(world)]
+        while (parent := places[-1].parent) is not None:
+            places.append(self._place(parent))
+        return places
+
+    def worlds(self) -> list[WorldRow]:
+        """All worlds, in the order they began."""
+        return [Place(*found).row() for found in self._rows(f"{_WORLD} ORDER BY w.id")]
+
+    def forks(self, world: str) -> list[str]:
+        """The children of a world, in the order they were forked."""
+        query = "SELECT uuid FROM world WHERE parent=? ORDER BY id"
+        return [str(found[0]) for found in self._rows(query, (self._place(world).id,))]
+
+    def head(self, world: str) -> Head:
+        """Where the world's journal ends."""
+        return self._place(world).head()
+
+    def aliases(self) -> dict[str, str]:
+        """World by alias, oldest alias first."""
+        query = "SELECT name, uuid FROM alias a JOIN world w ON w.id = a.world ORDER BY a.rowid"
+        return dict(self._rows(query))
+
+    def resolve(self, name: str) -> str:
+        """The id of a world by alias or id."""
+        query = "SELECT uuid FROM alias a JOIN world w ON w.id = a.world WHERE name=?"
+        with told(self._path):
+            found = first(self._db, query, (name,))
+        return str(found[0]) if found is not None else self._place(name).world
+
+    # ---- frames -----------------------------------------------------------------------------
+
+    def read(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[Sealed]:
+        """Frames behind a sequence; one that holds `upto` is read whole, as frames are atomic."""
+        for place, prev, row in self._frames(_FRAMES, world, after, upto):
+            seq, last, digest, body = row
+            yield Sealed(place.world, seq, last, prev, digest, body)
+
+    def headers(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[FrameHeader]:
+        """What listings show of the same frames."""
+        for place, prev, row in self._frames(_HEADERS, world, after, upto):
+            seq, last, digest, epoch, flushed_ns = row
+            count = last - seq + 1
+            yield FrameHeader(place.world, seq, last, prev, digest, epoch, flushed_ns, count)
+
+    def _frames(
+        self, query: str, world: str, after: int, upto: int | None
+    ) -> Iterator[tuple[Place, bytes, Any]]:
+        most = _MOST if upto is None else upto
+        lines = self._ancestors(world)
+        for at, place in reversed(list(enumerate(lines))):
+            # A child begins behind its fork point, whatever its parent wrote later.
+            stop = min([most, *(child.fork_seq or 0 for child in lines[:at])])
+            begin = max(after, place.fork_seq or 0)
+            if begin >= stop:
+                continue
+            if begin < place.base_seq:
+                raise trimmed(place.world, place.base_seq)
+            start, prev = self._before(place, begin)
+            for row in self._rows(query, (place.id, start, begin, stop)):
+                yield place, prev, row
+                prev = row[2]
+
+    def _before(self, place: Place, after: int) -> tuple[int, bytes]:
+        """Where the first frame behind a sequence begins, and the hash of the one before it."""
+        with told(self._path):
+            start = one(self._db, _START, (place.id, after + 1))[0] or 0
+            query = "SELECT hash FROM frame WHERE world=? AND seq<? ORDER BY seq DESC LIMIT 1"
+            found = first(self._db, query, (place.id, start))
+        return start, place.base_hash if found is None else found[0]
+
+    # ---- blobs ------------------------------------------------------------------------------
+
+    def blob(self, world: str, digest: bytes) -> bytes | None:
+        """The bytes behind a digest, along the fork lineage; a damaged blob is never given out."""
+        line = self._lines.get(world)
+        if line is None:
+            line = self._lines[world] = self._line(world)
+        query = "SELECT body FROM blob WHERE world=? AND hash=? AND added_seq<=?"
+        for number, name, upto in line:
+            with told(self._path):
+                found = self._db.execute(query, (number, digest, upto)).fetchone()
+            if found is not None:
+                return self._whole(name, digest, found[0])
+        return None
+
+    def _line(self, world: str) -> tuple[tuple[int, str, int], ...]:
+        """Where to look for the blobs of a world, and up to which sequence."""
+        line: list[tuple[int, str, int]] = []
+        upto = _MOST
+        for place in self._ancestors(world):
+            line.append((place.id, place.world, upto))
+            upto = min(upto, place.fork_seq or 0)
+        return tuple(line)
+
+    def _whole(self, world: str, digest: bytes, body: bytes | None) -> bytes:
+        if body is None:
+            return self.files.read(world, digest)
+        if sha256(body).digest() != digest:
+            raise damaged_blob(digest, "its bytes do not match its name")
+        return body
+
+    def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
+        """Digest and size of every blob of the world's own, in order of digest."""
+        query = "SELECT hash, size FROM blob WHERE world=? ORDER BY hash"
+        return self._rows(query, (self._place(world).id,))
+
+    # ---- rows -------------------------------------------------------------------------------
+
+    def snapshots(self, world: str) -> list[SnapshotRow]:
+        """Own snapshots, and those of the parent up to the fork point."""
+        query = "SELECT seq, root, blob, pinned, at_ns FROM snapshot WHERE world=? ORDER BY seq"
+        made: list[SnapshotRow] = []
+        for place in reversed(self._ancestors(world)):
+            if place.fork_seq is not None:
+                made = [row for row in made if row.seq <= place.fork_seq]
+            for seq, root, document, pinned, at_ns in self._rows(query, (place.id,)):
+                made.append(SnapshotRow(seq, root, document, bool(pinned), at_ns))
+        return made
+
+    def checkpoints(self, world: str) -> list[CheckpointRow]:
+        """The signed statements about this world, oldest first."""
+        query = (
+            "SELECT seq, head, root, manifest, epoch, at_ns, seal FROM checkpoint"
+            " WHERE world=? ORDER BY seq"
+        )
+        return [CheckpointRow(*row) for row in self._rows(query, (self._place(world).id,))]
+
+    def tokens(self) -> list[TokenRow]:
+        """All tokens."""
+        query = "SELECT id, hash, principal, scopes, worlds, expires_ns, revoked_ns FROM token"
+        made: list[TokenRow] = []
+        for id_, digest, principal, scopes, worlds, expires, revoked in self._rows(query):
+            lists = tuple(scopes.split()), tuple(worlds.split())
+            made.append(TokenRow(id_, digest, principal, *lists, expires, revoked))
+        return made
+
+    def work(self, world: str) -> list[WorkRow]:
+        """The intents that wait for workers, oldest first."""
+        query = (
+            "SELECT intent, effect, pool, state, attempt, owner, lease_id, lease_until, opened_seq"
+            " FROM work WHERE world=? ORDER BY opened_seq, intent"
+        )
+        return [WorkRow(*row) for row in self._rows(query, (self._place(world).id,))]
+
+    def meta(self) -> dict[str, Any]:
+        """What the file says of itself: format, node_id, created_ns, made_by."""
+        return dict(self._rows("SELECT key, value FROM meta"))
