@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tallystick import __version__
-from tallystick.cli import demo, orders, simulate, trace
+from tallystick.cli import demo, demo_lines, orders, simulate
 from tallystick.cli.main import main, tally
 from tallystick.errors import ReplayDiverged, UnknownName
 from tests import worlds
@@ -154,12 +154,12 @@ def test_every_record_has_a_line():
     rig = mixed.mixed_rig()
     mixed.play(rig)
     rig.send(worlds.GO, worlds.go("a", "note"))
-    told = list(trace.lines(rig.journal.read(rig.world.id)))
+    told = list(demo_lines.lines(rig.journal.read(rig.world.id)))
     assert [line["seq"] for line in told] == list(range(1, rig.world.seq + 1))
     kinds = [type(record).__name__ for record in rig.records()]
     assert [line["record"] for line in told] == kinds
     for line in told:
-        assert bool(line["text"]) == (line["record"] in trace.LINES)
+        assert bool(line["text"]) == (line["record"] in demo_lines.LINES)
 
 
 # ---- the simulation -------------------------------------------------------------------------

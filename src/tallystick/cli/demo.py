@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tallystick.cli import orders, trace
+from tallystick.cli import demo_lines, orders
 from tallystick.errors import ReplayDiverged
 from tallystick.journal.memory import MemoryJournal
 from tallystick.kernel.inputs import Receipt, Sample, Settle, Submit
@@ -182,7 +182,7 @@ class Story:
 def show_trace(story: Story) -> None:
     """Print the journal; a gap stands between frames."""
     last = 0
-    for line in trace.lines(story.journal.read(WORLD)):
+    for line in demo_lines.lines(story.journal.read(WORLD)):
         mark = "|" if line["frame"] == last else "+"
         last = line["frame"]
         click.echo(f"{line['seq']:>4} {mark} {line['kind']:<10} {line['text']}")
@@ -196,7 +196,7 @@ def demo(*, as_json: bool) -> None:
     story.tell()
     proof = story.proof()
     if as_json:
-        proof["trace"] = list(trace.lines(story.journal.read(WORLD)))
+        proof["trace"] = list(demo_lines.lines(story.journal.read(WORLD)))
         click.echo(json.dumps(proof, indent=2))
         return
     click.echo("")

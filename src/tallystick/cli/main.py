@@ -1,43 +1,142 @@
-"""The command `tally`."""
+"""The command `tally`: the table of commands as a tree of words, and how it ends."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import click
 
 from tallystick import __version__
-from tallystick.cli.demo import demo
-from tallystick.errors import TallyError
+from tallystick.cli.call import Globals, LiveCall
+from tallystick.cli.problem import not_yet, problem_object
+from tallystick.cli.table import COMMANDS, LATER, NOUNS
+from tallystick.cli.verb import BAD, Verb
+from tallystick.errors import Rejected, TallyError
 
 
-@click.group()
-@click.version_option(__version__, prog_name="tally")
-def tally() -> None:
-    """Workflows that can prove what happened."""
+def _globals() -> list[click.Parameter]:
+    return [
+        click.Option(["--data"], help="folder of the node's files (.tally)"),
+        click.Option(["--url"], help="address of a node"),
+        click.Option(["--token"], help="token for that node"),
+        click.Option(["-w", "--world"], help="the world (main)"),
+        click.Option(["--json"], is_flag=True, help="one JSON object on the output"),
+        click.Option(["--quiet"], is_flag=True, help="say nothing but errors"),
+    ]
 
 
-tally.add_command(demo)
+def _options_of(context: click.Context, given: dict[str, Any]) -> Globals:
+    own = {name: given.pop(name) for name in Globals.__slots__}
+    held = context.find_object(Globals) or Globals()
+    return held.over(own)
+
+
+def _leaf(command: Verb) -> click.Command:
+    """One row of the table as click knows it."""
+
+    @click.pass_context
+    def run(context: click.Context, /, **given: Any) -> None:
+        call = LiveCall(_options_of(context, given))
+        try:
+            done = command.run(call, given)
+            if call.options.json:
+                if done.value is not None:
+                    call.print_json(done.value)
+            else:
+                command.show(call.console, done.value)
+        finally:
+            call.close()
+        context.exit(done.code)
+
+    name = command.words.rsplit(" ", 1)[-1]
+    params = [*command.params, *_globals()]
+    return click.Command(name, params=params, callback=run, help=command.says)
+
+
+def _later(words: str) -> click.Command:
+    """A noun of a later release: any words after it get the same plain answer."""
+
+    def run(**_given: Any) -> None:
+        raise not_yet(words)
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
+    return click.Command(
+        words, params=[rest], callback=run, context_settings=settings, help="not there yet"
+    )
+
+
+def _group(name: str, says: str) -> click.Group:
+    @click.pass_context
+    def run(context: click.Context, /, **given: Any) -> None:
+        context.obj = _options_of(context, given)
+
+    return click.Group(name, params=_globals(), callback=run, help=says)
+
+
+def _tree() -> click.Group:
+    root = _group("tally", "Workflows that can prove what happened.")
+    click.version_option(__version__, prog_name="tally")(root)
+    groups = {name: _group(name, says) for name, says in NOUNS.items()}
+    for command in COMMANDS:
+        first, _, rest = command.words.partition(" ")
+        (groups[first] if rest else root).add_command(_leaf(command))
+    for group in groups.values():
+        root.add_command(group)
+    for words in LATER:
+        root.add_command(_later(words))
+    return root
+
+
+tally = _tree()
+
+
+@tally.command("demo", help="an order world: a refusal, a retry, a crash, a replay")
+@click.option("--json", is_flag=True)
+def _demo(*, json: bool) -> None:
+    from tallystick.cli.demo import demo  # noqa: PLC0415  # needs the whole kernel
+
+    assert demo.callback is not None, "click keeps the function"
+    demo.callback(as_json=json)
 
 
 def main() -> None:
     """Run the command line; an error of ours ends with its own exit code."""
     try:
-        tally.main(standalone_mode=False)
+        code = tally.main(standalone_mode=False)
     except click.ClickException as why:
-        why.show()
-        raise SystemExit(2) from why
+        _misuse(why)
     except click.Abort as why:
         raise SystemExit(1) from why
     except TallyError as why:
-        if "--json" in sys.argv:
-            click.echo(json.dumps(why.problem(), default=str), err=True)
-        else:
-            click.echo(f"{why.code}: {why.message}", err=True)
-            if why.hint:
-                click.echo(f"hint: {why.hint}", err=True)
+        _tell(why)
         raise SystemExit(why.exit_code) from why
+    except BrokenPipeError as why:
+        # The reader of a pipe has enough; that is no error of ours.
+        sys.stderr.close()
+        raise SystemExit(0) from why
+    else:
+        if code:
+            raise SystemExit(code)
+
+
+def _misuse(why: click.ClickException) -> None:
+    if "--json" in sys.argv:
+        _tell(Rejected(why.format_message(), code="request.usage", hint="see --help"))
+    else:
+        why.show()
+    raise SystemExit(BAD) from why
+
+
+def _tell(why: TallyError) -> None:
+    if "--json" in sys.argv:
+        click.echo(json.dumps(problem_object(why), default=str), err=True)
+        return
+    click.echo(f"{why.code}: {why.message}", err=True)
+    if why.hint:
+        click.echo(f"hint: {why.hint}", err=True)
 
 
 if __name__ == "__main__":

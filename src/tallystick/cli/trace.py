@@ -1,62 +1,65 @@
-"""A trace as words: one line per record, in the order things happened."""
+"""`tally trace`, `tally graph`, `tally explain`: what led to what, and why something waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from tallystick.model.frames import Sealed, open_frame
-from tallystick.model.records import KIND_OF, Record
-from tallystick.values import canon
+import click
+from rich.console import Console
 
-LINES = {
-    "EventAdmitted": "{schema}  to {to}",
-    "Ticked": "{workflow}[{key}]  {status}  {events} events, {effects} effects",
-    "IntentOpened": "{effect}  {intent}  by {origin}",
-    "IntentDenied": "{effect}  denied {code}",
-    "ReceiptSettled": "{intent}  {status} from {executor}, {outcome}",
-    "EffectAttempted": "{intent}  attempt {attempt}: {reason}",
-    "WorkflowFaulted": "{workflow}[{key}]  {code}: {message}",
-    "BundleActivate": "manifest {to}  ({mode})",
-    "KeyTrusted": "key {key}",
-    "WorldCreated": "world {world}",
-    "SnapshotTaken": "{cells} cells, {dirty} dirty, state root {state_root}",
-}
+from tallystick.cli import show
+from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY
+from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt
+from tallystick.errors import Rejected
+
+WHAT = arg("what", many=True, required=False)
+FORMAT = opt("format", "how it is drawn", type=click.Choice(["picture", "mermaid", "dot", "json"]))
 
 
-def lines(frames: Iterable[Sealed]) -> Iterable[dict[str, Any]]:
-    """Each record as sequence, kind and a sentence; frames are told apart by their first seq."""
-    for frame in frames:
-        _, seq, _, records = open_frame(frame.body)
-        for i, record in enumerate(records):
-            yield {
-                "seq": seq + i,
-                "frame": frame.seq,
-                "kind": KIND_OF[type(record)],
-                "record": type(record).__name__,
-                "text": _sentence(record),
-            }
+def subject(words: tuple[str, ...]) -> dict[str, str]:
+    """What EVENT, INTENT or WORKFLOW KEY means: the query that names it."""
+    match words:
+        case ():
+            return {}
+        case (one,) if one.startswith("sha256:"):
+            return {"event": one}
+        case (one,) if one.isdigit():
+            return {"seq": one}
+        case (workflow, *rest) if "@" in workflow and len(rest) <= 1:
+            return {"workflow": workflow, "key": rest[0] if rest else "-"}
+        case _:
+            pass
+    raise Rejected(
+        f"{' '.join(words)} is no event, intent or cell",
+        code="request.usage",
+        hint="give sha256:<hex>, a sequence number, or WORKFLOW KEY",
+    )
 
 
-def _sentence(record: Record) -> str:
-    form = LINES.get(type(record).__name__)
-    if form is None:
-        return ""
-    return form.format(**{name: _shown(name, value) for name, value in _fields(record)})
+def _asks(path: str) -> Run:
+    def run(call: Any, options: Options) -> Done:
+        query: dict[str, Any] = dict(subject(options["what"]))
+        if options.get("at") is not None:
+            query["at"] = options["at"]
+        drawn = options.get("format")
+        if drawn and drawn != "json":
+            query["format"] = drawn
+        return Done(call.ask(Request("GET", filled(W + path, call, {}), query)))
+
+    return run
 
 
-def _fields(record: Record) -> Iterable[tuple[str, Any]]:
-    return zip(record._fields, record, strict=True)
+def drawing(console: Console, value: Any) -> None:
+    """The picture of an answer when it has one, else its fields."""
+    if isinstance(value, dict) and isinstance(value.get("text"), str):
+        show.words("text")(console, value)
+    else:
+        show.fields(console, value)
 
 
-def _shown(name: str, value: Any) -> Any:
-    if name == "key" and type(value) is bytes:
-        return canon.decode(value) if value else "-"
-    if type(value) is bytes:
-        return value.hex()[:8]
-    if name == "origin":
-        return f"{value.workflow}[{canon.decode(value.key) if value.key else '-'}]"
-    if name == "to" and type(value) is tuple:
-        cells = [f"{t.workflow}[{canon.decode(t.key) if t.key else '-'}]" for t in value]
-        return ", ".join(cells) or "nobody"
-    return value
+COMMANDS = (
+    Verb("trace", "what an event led to", _asks("/trace"), (WHAT, FORMAT, AT), ANY, drawing),
+    Verb("graph", "the graph of execution", _asks("/graph"), (WHAT, FORMAT, AT), ANY, drawing),
+    Verb("explain", "why it waits, or was refused", _asks("/explain"), (WHAT, AT), ANY, drawing),
+)

@@ -33,7 +33,7 @@ class KeyFile:
 
     def public_text(self) -> str:
         """The public half as a manifest and `tally key trust` take it."""
-        return "ed25519:" + self.pair.public.hex()
+        return self.pair.public.hex()
 
 
 def read_keys(folder: Path) -> list[KeyFile]:

@@ -1,0 +1,87 @@
+"""`tally bundle`: build, check, compare and show the unit of upgrade; no node is needed.
+
+The work lies in `cli/bundle_work.py`: it needs the whole model, which other commands should not
+wait for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tallystick.cli.shape import ANY, HASH
+from tallystick.cli.verb import Done, Options, Run, Show, Verb, arg, flag, opt
+
+
+def _runs(name: str) -> Run:
+    def run(call: Any, options: Options) -> Done:
+        from tallystick.cli import bundle_work  # noqa: PLC0415  # see above
+
+        done: Done = getattr(bundle_work, name)(call, options)
+        return done
+
+    return run
+
+
+def _shows(name: str) -> Show:
+    def show(console: Console, value: Any) -> None:
+        from tallystick.cli import bundle_work  # noqa: PLC0415  # see above
+
+        getattr(bundle_work, name)(console, value)
+
+    return show
+
+
+AUTHORITY = opt(
+    "authority",
+    "structural: one grant per type in use, everything asked for allowed",
+    type=click.Choice(["structural"]),
+)
+FINDING = {"code": str, "def": str, "path": str, "message": str, "hint": str, "level": str}
+
+COMMANDS = (
+    Verb(
+        "bundle build",
+        "build a bundle from sources",
+        _runs("build_path"),
+        (arg("path"), click.Option(["-o", "--output"], help="file to write"), AUTHORITY),
+        {"bundle": HASH, "path": str, "size": int},
+    ),
+    Verb(
+        "bundle check",
+        "everything that is wrong with sources or a bundle, in one run",
+        _runs("check_path"),
+        (
+            arg("path"),
+            opt("against", "what must not change under this bundle"),
+            flag("canonical", "print the canonical definitions"),
+            flag("strict", "warnings count"),
+            AUTHORITY,
+        ),
+        {"ok": bool, "errors": int, "warnings": int, "findings": [FINDING], "canonical": ANY},
+        _shows("report"),
+    ),
+    Verb(
+        "bundle diff",
+        "which definitions differ",
+        _runs("diff_paths"),
+        (arg("a"), arg("b")),
+        {"equal": bool, "added": [str], "removed": [str], "changed": [str]},
+    ),
+    Verb(
+        "bundle show",
+        "what is in a bundle",
+        _runs("show_path"),
+        (arg("path"), AUTHORITY),
+        {
+            "bundle": HASH,
+            "manifest": HASH,
+            "definitions": [{"kind": str, "name": str, "hash": HASH}],
+            "artifacts": [{"hash": HASH, "media": str, "size": int}],
+            "routing": ANY,
+        },
+        _shows("contents"),
+    ),
+)

@@ -1,0 +1,119 @@
+"""What `tally bundle` does: build, check, compare and show; no node is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tallystick.authority.policy import policy_findings
+from tallystick.cli import show, sources
+from tallystick.cli.verb import BAD, NO, OK, Done, Options
+from tallystick.model.bundle import Bundle
+from tallystick.model.bundle_authority import structural_authority
+from tallystick.model.check import check, check_bundle, shown
+from tallystick.model.definitions import Finding
+from tallystick.values import canon
+
+
+def build_path(_call: Any, options: Options) -> Done:
+    """Build and write the one container of the sources."""
+    bundle = sources.bundle_at(options["path"], authority=options["authority"])
+    out = Path(options["output"] or f"{Path(options['path']).absolute().stem}.tally.zip")
+    data = bundle.to_zip()
+    out.write_bytes(data)
+    return Done({"bundle": bundle.root, "path": str(out), "size": len(data)})
+
+
+def findings_at(path: str, against: str | None, authority: str | None) -> list[Finding]:
+    """Everything that is wrong with a path where a bundle is expected."""
+    place = Path(path)
+    active = sources.bundle_at(against).catalogue() if against else None
+    if sources.is_built(place):
+        return check_bundle(sources.built_bundle(place), active, policies=policy_findings)
+    found, artifacts = sources.sources_at(place)
+    if authority == sources.STRUCTURAL:
+        found = structural_authority(found)
+    return check(found, active, artifacts=artifacts, policies=policy_findings)
+
+
+def check_path(_call: Any, options: Options) -> Done:
+    """Every finding; 2 on errors, 1 on warnings with `--strict`, else 0."""
+    found = findings_at(options["path"], options["against"], options["authority"])
+    errors = sum(not finding.warning for finding in found)
+    value: dict[str, Any] = {
+        "ok": not errors,
+        "errors": errors,
+        "warnings": len(found) - errors,
+        "findings": [{**shown(f), "level": "warning" if f.warning else "error"} for f in found],
+        "canonical": None,
+    }
+    if options["canonical"] and not errors:
+        made = sources.bundle_at(options["path"], authority=options["authority"])
+        value["canonical"] = [*made.definitions(), made.manifest]
+    code = BAD if errors else NO if found and options["strict"] else OK
+    return Done(value, code)
+
+
+def report(console: Console, value: Any) -> None:
+    """Findings, one a line with its hint."""
+    for row in value["findings"]:
+        place = f"{row['def']}{row['path']}"
+        console.print(
+            f"[bold]{row['level']}[/] {row['code']} {escape(place)}: {escape(row['message'])}",
+            soft_wrap=True,
+        )
+        console.print(f"  hint: {escape(row['hint'])}", soft_wrap=True)
+    if value["canonical"] is not None:
+        console.print_json(data=value["canonical"])
+    console.print(f"{value['errors']} errors, {value['warnings']} warnings")
+
+
+def _parts(bundle: Bundle) -> dict[str, str]:
+    """Every definition by name, with its hash; the wiring under the name `manifest`."""
+    made = {defn["name"]: canon.hash(defn) for defn in bundle.definitions()}
+    made["manifest"] = canon.hash(bundle.manifest)
+    return made
+
+
+def diff_paths(_call: Any, options: Options) -> Done:
+    """Which definitions two bundles do not share; a difference is "no"."""
+    one, two = (_parts(sources.bundle_at(options[side])) for side in ("a", "b"))
+    value = {
+        "equal": one == two,
+        "added": sorted(two.keys() - one.keys()),
+        "removed": sorted(one.keys() - two.keys()),
+        "changed": sorted(name for name in one.keys() & two.keys() if one[name] != two[name]),
+    }
+    return Done(value, OK if value["equal"] else NO)
+
+
+def show_path(_call: Any, options: Options) -> Done:
+    """What a bundle holds, by name and hash."""
+    bundle = sources.bundle_at(options["path"], authority=options["authority"])
+    return Done(
+        {
+            "bundle": bundle.root,
+            "manifest": canon.hash(bundle.manifest),
+            "definitions": [
+                {"kind": defn["$kind"], "name": defn["name"], "hash": canon.hash(defn)}
+                for defn in bundle.definitions()
+            ],
+            "artifacts": [
+                {"hash": hash_, "media": held.media, "size": len(held.data)}
+                for hash_, held in sorted(bundle.artifacts.items())
+            ],
+            "routing": bundle.manifest.get("routing", {}),
+        }
+    )
+
+
+def contents(console: Console, value: Any) -> None:
+    """The same as tables."""
+    console.print(f"bundle   {value['bundle']}", soft_wrap=True)
+    console.print(f"manifest {value['manifest']}", soft_wrap=True)
+    show.columns("kind", "name", "hash")(console, {"items": value["definitions"]})
+    if value["artifacts"]:
+        show.columns("media", "size", "hash")(console, {"items": value["artifacts"]})

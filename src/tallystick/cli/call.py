@@ -1,0 +1,134 @@
+"""One run of the command line: where the node is, what it answered, and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tallystick.cli.client import Client, SocketClient, live_node
+from tallystick.cli.problem import error_of
+from tallystick.cli.request import Reply, Request
+from tallystick.errors import Unavailable
+from tallystick.node.config import Config, load_config
+
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """The options that every command takes, before or after its words."""
+
+    data: str | None = None
+    url: str | None = None
+    token: str | None = None
+    world: str | None = None
+    json: bool = False
+    quiet: bool = False
+
+    def over(self, given: Mapping[str, Any]) -> Globals:
+        """These, where the later ones say nothing."""
+        chosen = {key: given[key] or getattr(self, key) for key in self.__slots__}
+        return Globals(**chosen)
+
+
+class LiveCall:
+    """The node is found when the first question is asked, and given back at the end."""
+
+    def __init__(self, options: Globals) -> None:
+        self.options = options
+        self.console = Console(quiet=options.quiet or options.json, highlight=False)
+        self._client: Client | None = None
+        self._active = False
+
+    @property
+    def world(self) -> str:
+        """The world that `-w` names; `main` by default."""
+        return self.options.world or "main"
+
+    @property
+    def base(self) -> Path:
+        """The folder of `tally.toml`: the parent of `--data`, else this one."""
+        given = self.options.data or os.environ.get("TALLY_NODE_DATA")
+        return Path(given).absolute().parent if given else Path.cwd()
+
+    @property
+    def config(self) -> Config:
+        """The settings of the folder; `--data` wins over all of them."""
+        env = dict(os.environ)
+        if self.options.data:
+            env["TALLY_NODE_DATA"] = json.dumps(Path(self.options.data).name)
+        elif env.get("TALLY_NODE_DATA"):
+            env["TALLY_NODE_DATA"] = json.dumps(Path(env["TALLY_NODE_DATA"]).name)
+        return load_config(self.base, env)
+
+    @property
+    def data(self) -> Path:
+        """The folder of the node's files."""
+        return self.config.data
+
+    def need_effects(self) -> None:
+        """Say that a node opened for this command has to perform effects, not only to answer."""
+        self._active = True
+
+    def client(self) -> Client:
+        """Whoever answers: `--url`, the node that serves the folder, or the files themselves."""
+        if self._client is None:
+            self._client = self._connect()
+        return self._client
+
+    def _connect(self) -> Client:
+        if self.options.url:
+            token = self.options.token or os.environ.get("TALLY_TOKEN", "")
+            return SocketClient(self.options.url, token)
+        found = live_node(self.data)
+        if found is not None:
+            url, token = found
+            return SocketClient(url, self.options.token or token)
+        raise Unavailable(
+            f"no node serves {self.data}",
+            code="node.not_running",
+            where={"data": str(self.data)},
+            hint="start one with `tally serve`",
+        )
+
+    def beside(self) -> Client:
+        """A second connection to the same node; who takes it closes it."""
+        return self._connect()
+
+    def reply(self, request: Request) -> Reply:
+        """The whole reply; a refusal is raised as the error it was."""
+        reply = self.client().ask(request)
+        if reply.status >= 400:
+            raise error_of(reply)
+        return reply
+
+    def ask(self, request: Request) -> Any:
+        """The JSON answer; an empty one is None."""
+        body = self.reply(request).body
+        return json.loads(body) if body else None
+
+    def pour(self, request: Request) -> Iterator[bytes]:
+        """The lines of a stream."""
+        return self.client().pour(request)
+
+    def say(self, text: str) -> None:
+        """A line about work that takes a while; on the error stream, so that output stays whole."""
+        if not (self.options.quiet or self.options.json):
+            click.echo(text, err=True)
+
+    def print_json(self, value: Any) -> None:
+        """One object on one line of the output."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        """Give the node back."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None

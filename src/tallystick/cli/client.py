@@ -1,0 +1,122 @@
+"""How a command reaches a node: over a socket, or in this process.
+
+A running node leaves `run/node.json` with its address and `run/token` for whoever may read its
+folder.
+When nobody answers there, the command opens the files itself, under the same lock (`cli/here.py`),
+and asks the same application: a command has one way through, and the shapes are the API's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from tallystick.cli.problem import error_of
+from tallystick.cli.request import Reply, Request
+from tallystick.errors import Rejected, Unavailable
+
+TIMEOUT_S: Final = 120.0
+
+
+class Client(Protocol):
+    """Whoever answers requests."""
+
+    def ask(self, request: Request) -> Reply:
+        """One request, one reply."""
+        ...
+
+    def pour(self, request: Request) -> Iterator[bytes]:
+        """The lines of a reply that does not end; refuses like `ask` when it is no stream."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was opened."""
+        ...
+
+
+class SocketClient:
+    """A node behind an address; one connection, kept between requests."""
+
+    def __init__(self, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Rejected(
+                f"{url!r} is no address of a node",
+                code="request.bad_url",
+                hint="write http://127.0.0.1:8255",
+            )
+        kind = http.client.HTTPSConnection
+        self._line = (http.client.HTTPConnection if parts.scheme == "http" else kind)(
+            parts.hostname, parts.port, timeout=timeout_s
+        )
+        self._url = url
+        self._token = token
+
+    def ask(self, request: Request) -> Reply:
+        """One request; a node that cannot be reached is `node.unreachable`."""
+        reply = self._send(request)
+        return Reply(reply.status, _lowered(reply), reply.read())
+
+    def pour(self, request: Request) -> Iterator[bytes]:
+        """The lines of a stream until the node ends it."""
+        reply = self._send(request)
+        if reply.status != 200:
+            raise error_of(Reply(reply.status, _lowered(reply), reply.read()))
+        while line := reply.readline():
+            yield line.rstrip(b"\r\n")
+
+    def _send(self, request: Request) -> http.client.HTTPResponse:
+        body, headers = request.content()
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            self._line.request(request.method, request.target, body, headers)
+            return self._line.getresponse()
+        except (OSError, http.client.HTTPException) as why:
+            self._line.close()
+            raise Unavailable(
+                f"no node answers at {self._url}: {why or type(why).__name__}",
+                code="node.unreachable",
+                where={"url": self._url},
+                hint="start one with `tally serve`, or leave --url out to use the files",
+            ) from why
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._line.close()
+
+
+def _lowered(reply: http.client.HTTPResponse) -> dict[str, str]:
+    return {key.lower(): value for key, value in reply.getheaders()}
+
+
+def live_node(data: Path) -> tuple[str, str] | None:
+    """The address and the local token of the node that serves a folder, or None.
+
+    A file that a killed node left behind is told from a live node by asking: only an answer counts.
+    """
+    note, secret = data / "run" / "node.json", data / "run" / "token"
+    try:
+        url = str(json.loads(note.read_text("utf-8"))["url"])
+        token = secret.read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as why:
+        raise Rejected(
+            f"{note} cannot be read: {why}",
+            code="node.bad_note",
+            where={"path": str(note)},
+            hint="stop the node, remove the file and start the node again",
+        ) from why
+    client = SocketClient(url, "", timeout_s=2.0)
+    try:
+        client.ask(Request("GET", "/v1/health"))
+    except Unavailable:
+        return None
+    finally:
+        client.close()
+    return url, token

@@ -1,0 +1,156 @@
+"""`tally journal` and `tally ask`: read what was written, and answer what is asked of people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tallystick.cli import shapes, show
+from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY
+from tallystick.cli.verb import (
+    AT,
+    LIMIT,
+    Done,
+    Options,
+    Verb,
+    W,
+    arg,
+    filled,
+    flag,
+    opt,
+    picked,
+    reads,
+)
+
+
+def line(row: dict[str, Any]) -> str:
+    """One record on one line: number, kind, what it is about."""
+    about = " ".join(
+        show.text_of(part) for part in (row.get("workflow"), row.get("key")) if part is not None
+    )
+    intent = str(row["intent"] or "").removeprefix("sha256:")[:12]
+    name = str(row["record"].get("$type", row["kind"])) if row["record"] else row["kind"]
+    return f"{row['seq']:>7}  {row['kind']:<10} {name:<18} {about} {intent}".rstrip()
+
+
+def _rows(console: Console, value: Any) -> None:
+    for row in value["items"]:
+        console.print(escape(line(row)), soft_wrap=True)
+
+
+def _tail(call: Any, options: Options) -> Done:
+    """The newest rows, or those from a sequence on; with `--follow` what comes after, too."""
+    limit = options["limit"] or 20
+    first = options["from"]
+    if first is None:
+        head = call.ask(Request("GET", filled(W + "/journal/head", call, {})))
+        first = max(1, head["seq"] - limit + 1)
+    query = {"after": first - 1, "limit": limit, **picked(("kind",), options)}
+    page = call.ask(Request("GET", filled(W + "/journal", call, {}), query))
+    if not options["follow"]:
+        return Done(page)
+    for row in page["items"]:
+        _print(call, row)
+    last = page["items"][-1]["seq"] if page["items"] else first - 1
+    for row in follow(call, last, options["kind"]):
+        _print(call, row)
+    return Done(None)
+
+
+def _print(call: Any, row: dict[str, Any]) -> None:
+    if call.options.json:
+        call.print_json(row)
+    else:
+        call.console.print(escape(line(row)), soft_wrap=True)
+
+
+def follow(call: Any, after: int, kind: str | None = None) -> Iterator[dict[str, Any]]:
+    """Durable rows behind a sequence as they come, without a gap and without a repeat.
+
+    The feed says that something is there; the rows are read from the journal, page by page.
+    """
+    for _ in _wakes(call, after):
+        while True:
+            query: dict[str, Any] = {"after": after, "limit": 1000}
+            query |= {"kind": kind} if kind else {}
+            page = call.ask(Request("GET", filled(W + "/journal", call, {}), query))
+            yield from page["items"]
+            after = max([after, *(row["seq"] for row in page["items"])])
+            if page["next"] is None:
+                break
+            after = max(after, int(page["next"]))
+
+
+def _wakes(call: Any, after: int) -> Iterator[None]:
+    # The stream has its own connection: requests in between would wait behind it.
+    feed = call.beside()
+    try:
+        yield
+        for part in feed.pour(Request("GET", filled(W + "/feed", call, {}), {"after": after})):
+            if part == b"event: frame":
+                yield
+    finally:
+        feed.close()
+
+
+def _answer(call: Any, options: Options) -> Done:
+    body = picked(("choice", "comment"), options)
+    if options["answer"] is not None:
+        body["answer"] = json.loads(options["answer"])
+    return Done(call.ask(Request("POST", filled(W + "/asks/{intent}", call, options), body=body)))
+
+
+COMMANDS = (
+    Verb(
+        "journal head",
+        "the newest sequence and its hash",
+        reads(W + "/journal/head"),
+        (),
+        ANY,
+    ),
+    Verb(
+        "journal tail",
+        "the newest records",
+        _tail,
+        (
+            opt("from", "begin at this sequence", type=int),
+            opt("kind", "only this kind of record"),
+            LIMIT,
+            flag("follow", "go on with what comes"),
+        ),
+        shapes.items(shapes.ROW),
+        lambda console, value: None if value is None else _rows(console, value),
+    ),
+    Verb(
+        "journal show",
+        "one record whole",
+        reads(W + "/journal/{seq}"),
+        (arg("seq", type=int),),
+        {**shapes.ROW, "cause": (int, None), "in_frame": ANY},
+    ),
+    Verb(
+        "ask ls",
+        "questions that wait for a person",
+        reads(W + "/asks", "at"),
+        (AT,),
+        shapes.items(ANY),
+        show.columns("intent", "title", "choices", "to"),
+    ),
+    Verb(
+        "ask answer",
+        "answer a question",
+        _answer,
+        (
+            arg("intent"),
+            opt("choice", "one of the choices"),
+            opt("answer", "JSON that fits the form"),
+            opt("comment", "a word with it"),
+        ),
+        shapes.SEQ,
+    ),
+)

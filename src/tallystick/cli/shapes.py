@@ -1,0 +1,115 @@
+"""The shapes of the answers that more than one command gives (04 section 9)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.cli.shape import ANY, HASH
+
+SEQ: Final = {"seq": int}
+CURSOR: Final = (str, None)
+
+
+def items(row: Any) -> dict[str, Any]:
+    """A list answer of such rows."""
+    return {"items": [row], "next": CURSOR, "as_of": (int, None)}
+
+
+WORLD: Final = {"world": str, "name": (str, None), "seq": int, "manifest": HASH}
+ROOT: Final = {
+    "world": str,
+    "seq": int,
+    "logical_now_ns": int,
+    "state_root": HASH,
+    "root": HASH,
+    "head": HASH,
+    "manifest": HASH,
+    "epoch": int,
+}
+ROW: Final = {
+    "seq": int,
+    "kind": str,
+    "at_ns": (int, None),
+    "frame": HASH,
+    "workflow": (str, None),
+    "key": ANY,
+    "intent": (str, None),
+    "record": ANY,
+}
+CELL: Final = {
+    "world": str,
+    "workflow": str,
+    "key": ANY,
+    "status": str,
+    "state": ANY,
+    "state_hash": (HASH, None),
+    "state_version": int,
+    "workflow_hash": (HASH, None),
+    "size": int,
+    "last_seq": int,
+    "mailbox": ANY,
+    "as_of": int,
+    "inflight": [
+        {
+            "intent": HASH,
+            "effect": str,
+            "opened_seq": int,
+            "timeout_at_ns": (int, None),
+            "attempt": int,
+            "issuer_ref": ANY,
+            "hold": ANY,
+        }
+    ],
+}
+EFFECT: Final = {
+    "intent": HASH,
+    "effect": str,
+    "workflow": str,
+    "key": ANY,
+    "status": str,
+    "hold": ANY,
+    "opened_seq": int,
+    "settled_seq": (int, None),
+    "attempts": int,
+    "why": ANY,
+}
+VERIFY: Final = {
+    "world": str,
+    "level": str,
+    "ok": bool,
+    "frames": int,
+    "records": int,
+    "receipts": {"sealed": int, "bad": int},
+    "blobs": {"checked": int, "missing": int, "bad": int},
+    "snapshots": ANY,
+    "checkpoints": ANY,
+    "head": (HASH, None),
+    "root": (HASH, None),
+    "first_bad": (None, {"seq": (int, None), "where": ANY, "what": str}),
+    "seconds": float,
+}
+REPLAY: Final = {
+    "world": str,
+    "from": ANY,
+    "to": int,
+    "ticks": int,
+    "ok": bool,
+    "root": (HASH, None),
+    "expected_root": (HASH, None),
+    "ticks_per_s": float,
+    "first_divergence": (
+        None,
+        {
+            "seq": int,
+            "workflow": (str, None),
+            "key": ANY,
+            "field": str,
+            "expected": ANY,
+            "got": ANY,
+        },
+    ),
+}
+DOCTOR: Final = {
+    "ok": bool,
+    "checks": [{"id": str, "level": str, "found": ANY, "want": ANY, "fix": ANY}],
+}

@@ -1,0 +1,114 @@
+"""Where a bundle is expected: a container, a folder of one, definitions, or a `.py` file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tallystick.errors import BadDefinition, Rejected
+from tallystick.model.bundle import DOCUMENT, Bundle, from_members, from_zip, make_bundle
+from tallystick.model.bundle_authority import structural_authority
+from tallystick.model.bundle_python import python_bundle
+from tallystick.model.definitions import refusal
+from tallystick.model.manifest_sources import Sources, read_sources
+
+STRUCTURAL: Final = "structural"
+_DOCUMENTS: Final = (".json", ".yaml", ".yml")
+
+
+def bundle_at(path: str | Path, *, authority: str | None = STRUCTURAL) -> Bundle:
+    """The bundle behind a path; what is not built yet is built.
+
+    Refuses a path that holds none with `bundle.not_found`, and everything that a check refuses.
+    """
+    place = Path(path)
+    if is_built(place):
+        return built_bundle(place)
+    sources, artifacts = sources_at(place)
+    if authority == STRUCTURAL:
+        sources = structural_authority(sources)
+    if sources.manifest is None:
+        raise refusal([finding for finding in sources.findings if not finding.warning])
+    return make_bundle(sources.definitions, sources.manifest, artifacts)
+
+
+def is_built(place: Path) -> bool:
+    """True for a container, and for a folder that holds a bundle document."""
+    return place.suffix == ".zip" or (place / DOCUMENT).exists()
+
+
+def built_bundle(place: Path) -> Bundle:
+    """A bundle that was built before, every byte of it hashed again."""
+    if not place.exists():
+        raise _not_found(place)
+    if place.is_file():
+        return from_zip(place.read_bytes())
+    return from_members(_files(place))
+
+
+def _files(place: Path) -> dict[str, bytes]:
+    found = sorted(path for path in place.rglob("*") if path.is_file())
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in found}
+
+
+def sources_at(place: Path) -> tuple[Sources, dict[str, bytes]]:
+    """Definitions of a file or folder, and the artifacts that they name by path."""
+    if not place.exists():
+        raise _not_found(place)
+    paths = [place] if place.is_file() else _documents(place)
+    if not paths:
+        raise _not_found(place)
+    base = place.parent if place.is_file() else place
+    artifacts: dict[str, bytes] = {}
+    documents = [
+        _with_artifact(document, base, artifacts) for path in paths for document in _read(path)
+    ]
+    return read_sources(documents), artifacts
+
+
+def _documents(place: Path) -> list[Path]:
+    return sorted(path for path in place.iterdir() if path.suffix in _DOCUMENTS)
+
+
+def _read(path: Path) -> list[Any]:
+    text = path.read_text("utf-8")
+    try:
+        if path.suffix == ".json":
+            found = [json.loads(text)]
+        else:
+            found = [each for each in yaml.safe_load_all(text) if each is not None]
+    except (ValueError, yaml.YAMLError) as why:
+        raise BadDefinition(
+            f"{path} cannot be read: {why}", code="def.bad_value", where={"path": str(path)}
+        ) from why
+    return [each for one in found for each in (one if isinstance(one, list) else [one])]
+
+
+def _with_artifact(document: Any, base: Path, artifacts: dict[str, bytes]) -> Any:
+    """A module whose artifact is `{"path": "code"}` gets that folder as its python bundle."""
+    runtime: Any = document.get("runtime") if isinstance(document, Mapping) else None
+    artifact: Any = runtime.get("artifact") if isinstance(runtime, Mapping) else None
+    if not isinstance(artifact, Mapping) or "path" not in artifact:
+        return document
+    folder = base / str(artifact["path"])
+    if not folder.is_dir():
+        raise _not_found(folder)
+    root, made = python_bundle(
+        {name: data for name, data in _files(folder).items() if name.endswith(".py")}
+    )
+    artifacts.update(made)
+    source = {"kind": "python_bundle", "root_hash": root}
+    return {**document, "runtime": {**runtime, "artifact": source}}
+
+
+def _not_found(place: Path) -> Rejected:
+    return Rejected(
+        f"{place} holds no bundle",
+        code="bundle.not_found",
+        where={"path": str(place)},
+        hint="give a .py file, a folder with definitions, or a .tally.zip",
+    )

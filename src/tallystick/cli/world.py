@@ -1,0 +1,149 @@
+"""`tally world`: list, create, show, remove, compare, fork, export."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import click
+
+from tallystick.cli import shapes, show
+from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY, HASH
+from tallystick.cli.verb import (
+    AT,
+    Call,
+    Done,
+    Options,
+    Verb,
+    W,
+    arg,
+    filled,
+    flag,
+    opt,
+    posts,
+    reads,
+)
+from tallystick.errors import Rejected
+
+NAMED = "/v1/worlds/{name}"
+
+
+def _create(call: Call, options: Options) -> Done:
+    from tallystick.cli.sources import bundle_at  # noqa: PLC0415  # only builders need the model
+
+    body: dict[str, Any] = {"name": options["name"]}
+    if options["bundle"]:
+        made = bundle_at(options["bundle"], authority=options["authority"])
+        body["bundle"] = base64.b64encode(made.to_zip()).decode("ascii")
+    return Done(call.ask(Request("POST", "/v1/worlds", body=body)))
+
+
+def _remove(call: Call, options: Options) -> Done:
+    if not options["yes"]:
+        raise Rejected(
+            f"{options['name']} and its journal would be gone for good",
+            code="world.not_confirmed",
+            hint="say --yes if you mean it; `tally world export` keeps a copy",
+        )
+    path = f"/v1/worlds/{options['name']}"
+    call.ask(Request("DELETE", path))
+    return Done({"removed": options["name"]})
+
+
+def _fork(call: Call, options: Options) -> Done:
+    body: dict[str, Any] = {"name": options["as"], "pending": options["pending"]}
+    if options["at"] is not None:
+        body["at"] = options["at"]
+    chosen = dict(_pair(word) for word in options["pending_for"])
+    if chosen:
+        body["pending_for"] = chosen
+    return Done(call.ask(Request("POST", f"/v1/worlds/{call.world}/forks", body=body)))
+
+
+def _pair(word: str) -> tuple[str, str]:
+    effect, found, what = word.partition("=")
+    if not found:
+        raise click.BadParameter(f"{word!r} is not EFFECT=WHAT")
+    return effect, what
+
+
+def _diff(call: Call, options: Options) -> Done:
+    query = {"with": options["b"]}
+    for name in ("at", "with_at"):
+        if options[name] is not None:
+            query[name] = options[name]
+    found = call.ask(Request("GET", f"/v1/worlds/{options['a']}/diff", query))
+    return Done(found)
+
+
+def _alias(call: Call, options: Options) -> Done:
+    path = filled("/v1/aliases/{alias}", call, options)
+    return Done(call.ask(Request("PUT", path, body={"world": options["target"]})))
+
+
+PENDING = click.Choice(["suspend", "cancel", "reissue"])
+
+COMMANDS = (
+    Verb(
+        "world ls",
+        "the worlds of the node",
+        reads("/v1/worlds", "limit", "after"),
+        (opt("limit", "at most this many", type=int), opt("after", "go on after this cursor")),
+        shapes.items(ANY),
+        show.columns("name", "world", "seq", "manifest"),
+    ),
+    Verb(
+        "world create",
+        "make a world, from a bundle, a folder or a .py file",
+        _create,
+        (
+            arg("name"),
+            opt("bundle", "bundle, folder or .py file"),
+            opt("authority", "structural: grant what is asked for", default="structural"),
+        ),
+        shapes.WORLD,
+    ),
+    Verb("world show", "what the node knows of a world", reads(NAMED), (arg("name"),), ANY),
+    Verb(
+        "world rm",
+        "remove a world and its journal",
+        _remove,
+        (arg("name"), flag("yes", "yes, remove it")),
+        {"removed": str},
+    ),
+    Verb("world root", "root and state root", reads(W + "/root", "at"), (AT,), shapes.ROOT),
+    Verb(
+        "world snapshot",
+        "pin the state as it is now",
+        posts(W + "/snapshots", "pin"),
+        (flag("pin", "keep it until it is unpinned"),),
+        {"seq": int, "root": HASH, "pinned": bool},
+    ),
+    Verb(
+        "world fork",
+        "a new world that begins where this one stood",
+        _fork,
+        (
+            AT,
+            opt("as", "name of the new world", required=True),
+            opt("pending", "what becomes of open effects", type=PENDING, default="suspend"),
+            opt("pending-for", "EFFECT=WHAT, for one effect", multiple=True),
+        ),
+        ANY,
+    ),
+    Verb(
+        "world diff",
+        "what differs between two worlds",
+        _diff,
+        (arg("a"), arg("b"), AT, opt("with-at", "the other world as of this sequence", type=int)),
+        ANY,
+    ),
+    Verb(
+        "world alias",
+        "let a name lead to a world",
+        _alias,
+        (arg("alias"), arg("target")),
+        ANY,
+    ),
+)
