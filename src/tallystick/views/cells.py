@@ -21,6 +21,7 @@ from tallystick.views.pages import Page
 
 INFLIGHT_MAX: Final = 1000
 MAIL_MAX: Final = 100
+_BETWEEN: Final = "!"  # sorts before every character of a name, so cursors sort as cells do
 
 
 class CellFilter(NamedTuple):
@@ -38,7 +39,7 @@ def cell_list(
     wanted = wanted or CellFilter()
     items: list[dict[str, Any]] = []
     before = page.after
-    for looked, (place, cell) in enumerate(_cells(world, page.after, wanted.workflow)):
+    for looked, (place, cell) in enumerate(places(world, page.after, wanted.workflow)):
         if len(items) == page.limit or looked == page.looked_max:
             return pages.listed(items, before, world.seq)
         before = place
@@ -48,21 +49,23 @@ def cell_list(
     return pages.listed(items, None, world.seq)
 
 
-def _cells(world: World, after: str | None, only: str | None) -> Iterator[tuple[str, Cell]]:
-    """Every (cursor, cell) behind a cursor, in order."""
+def places(
+    world: World, after: str | None = None, only: str | None = None
+) -> Iterator[tuple[str, Cell]]:
+    """Every (cursor, cell) behind a cursor; the order of the cells is that of their cursors."""
     name, path = _place(after)
     for workflow in sorted(world.cells):
         if workflow < name or only not in (None, workflow):
             continue
         start = path if workflow == name else b""
         for at, cell in world.cells[workflow].entries(start):
-            yield f"{workflow}~{at.hex()}", cell
+            yield f"{workflow}{_BETWEEN}{at.hex()}", cell
 
 
 def _place(after: str | None) -> tuple[str, bytes]:
     if after is None:
         return "", b""
-    name, found, path = after.rpartition("~")
+    name, found, path = after.rpartition(_BETWEEN)
     if not found or not name:
         raise pages.bad_cursor(after)
     return name, pages.digest_cursor(path)
