@@ -18,7 +18,7 @@ HashText = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
 IdemText = Annotated[str, Meta(pattern=r"^[\x20-\x7e]{1,128}$")]
 
 
-class Body(Struct, frozen=True, forbid_unknown_fields=True):
+class Body(Struct, forbid_unknown_fields=True):
     """A body with these fields and no others."""
 
 

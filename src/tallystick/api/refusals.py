@@ -60,3 +60,12 @@ class SlowBody(Rejected):
     default_code = "request.slow_body"
     status = 408
     default_hint = "send the whole body at once"
+
+
+class BadReceipt(Rejected):
+    """A receipt that settles nothing: its seal, its key or its intent is not what it claims."""
+
+    default_code = "receipt.bad_seal"
+    status = 422
+    exit_code = 1
+    default_hint = "seal the receipt of this intent and attempt with a key that the world trusts"
