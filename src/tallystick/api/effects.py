@@ -7,8 +7,8 @@ from typing import Any
 from tallystick.api.cells import accepted
 from tallystick.api.models import IntentReceipt, Operation, RevokeBody
 from tallystick.api.reads import live, page_of
-from tallystick.api.request import Request, Response
 from tallystick.api.refusals import BadReceipt
+from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
 from tallystick.api.seals import seal_of
 from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, UnknownName

@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Reason = Annotated[str, Meta(max_length=1024)]
 Tag = Annotated[str, Meta(max_length=200)]
-Positive = Annotated[int, Meta(ge=1, lt=2**63)]
-Natural = Annotated[int, Meta(ge=0, lt=2**63)]
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 HashText = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
 IdemText = Annotated[str, Meta(pattern=r"^[\x20-\x7e]{1,128}$")]
 

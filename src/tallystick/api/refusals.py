@@ -54,12 +54,20 @@ class NoSuchRange(Rejected):
     default_hint = "ask for one range inside the size"
 
 
-class SlowBody(Rejected):
-    """The body did not come in time."""
+class HeadTooLarge(Rejected):
+    """The head of a request is over the size that is read."""
 
-    default_code = "request.slow_body"
+    default_code = "request.head_too_large"
+    status = 431
+    default_hint = "send fewer and shorter headers"
+
+
+class TooSlow(Rejected):
+    """The request did not come in time."""
+
+    default_code = "request.too_slow"
     status = 408
-    default_hint = "send the whole body at once"
+    default_hint = "send the whole request at once"
 
 
 class BadReceipt(Rejected):

@@ -13,7 +13,7 @@ from tallystick.errors import Rejected
 from tallystick.kernel.inputs import Sample
 
 if TYPE_CHECKING:
-    from tallystick.api.app import Api
+    from tallystick.api.front import Api
     from tallystick.api.who import Identity
 
 LIMIT: Final = 100
