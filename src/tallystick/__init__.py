@@ -11,6 +11,7 @@ import os as _os
 import sys as _sys
 from collections.abc import Sequence as _Sequence
 from hashlib import sha256 as _sha256
+from importlib import import_module as _import_module
 from importlib.machinery import ModuleSpec as _ModuleSpec
 from importlib.util import spec_from_file_location as _spec_from_file_location
 from pathlib import Path as _Path
@@ -18,7 +19,45 @@ from types import ModuleType as _ModuleType
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+# The kit: where each public name is defined. It is imported when first asked for, so that a room
+# does not carry the kit along.
+_KIT = {
+    "Backoff": "workflow.retry",
+    "Blob": "workflow.outside",
+    "Bundle": "workflow.bundle",
+    "Call": "workflow.outside",
+    "Ctx": "workflow.ctx",
+    "Duration": "values.schema.annotations",
+    "Effect": "workflow.effects",
+    "File": "workflow.outside",
+    "Hash": "values.schema.annotations",
+    "Http": "workflow.outside",
+    "Human": "workflow.outside",
+    "Json": "values.schema.annotations",
+    "Llm": "workflow.outside",
+    "Nat": "values.schema.annotations",
+    "On": "workflow.bundle",
+    "Read": "workflow.outside",
+    "Record": "workflow.records",
+    "Retry": "workflow.retry",
+    "Shell": "workflow.outside",
+    "Sql": "workflow.outside",
+    "Time": "values.schema.annotations",
+    "Timer": "workflow.outside",
+    "Where": "values.schema.annotations",
+}
+
+__all__ = [*_KIT, "__version__"]  # noqa: PLE0604 - keys of a literal dict are text
+
+
+def __getattr__(name: str) -> object:
+    """A name of the kit, imported on first use."""
+    if name not in _KIT:
+        raise AttributeError(f"module 'tallystick' has no attribute {name!r}")
+    found = getattr(_import_module(f"tallystick.{_KIT[name]}"), name)
+    globals()[name] = found
+    return found
+
 
 # What a build is made of, the larger one first; all of it decides whether a build is stale, also
 # the files that are read but not compiled, because constants are folded across files.

@@ -54,26 +54,9 @@ class NoSuchRange(Rejected):
     default_hint = "ask for one range inside the size"
 
 
-class HeadTooLarge(Rejected):
-    """The head of a request is over the size that is read."""
+class SlowBody(Rejected):
+    """The body did not come in time."""
 
-    default_code = "request.head_too_large"
-    status = 431
-    default_hint = "send fewer and shorter headers"
-
-
-class TooSlow(Rejected):
-    """The request did not come in time."""
-
-    default_code = "request.too_slow"
+    default_code = "request.slow_body"
     status = 408
-    default_hint = "send the whole request at once"
-
-
-class BadReceipt(Rejected):
-    """A receipt that settles nothing: its seal, its key or its intent is not what it claims."""
-
-    default_code = "receipt.bad_seal"
-    status = 422
-    exit_code = 1
-    default_hint = "seal the receipt of this intent and attempt with a key that the world trusts"
+    default_hint = "send the whole body at once"

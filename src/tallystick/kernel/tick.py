@@ -301,7 +301,9 @@ def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
 def _fault_frame(turn: Turn, why: Halted) -> Frame:
     """Nothing of the tick counts; the cell is failed or suspended as it declared (X-04)."""
     world, workflow, cell, mail = turn
-    action = "suspended" if workflow.on_fault == "suspend" else FAILED
+    # A tick with two answers says nothing about the cell: it waits for somebody to look.
+    kept = workflow.on_fault == "suspend" or why.code == "nondeterministic"
+    action = "suspended" if kept else FAILED
     draft = Draft(world)
     draft.hops = mail.hops + 1
     # What module code raised may hold text that has no bytes.

@@ -1,0 +1,250 @@
+"""The Python lane: source bytes in, a frozen namespace out (05 section 3).
+
+Theory of operation.
+An artifact is a set of files.
+Each is parsed, checked, rewritten and compiled once; a namespace is executed from the compiled
+code as often as somebody needs a fresh one.
+Code sees the allowed part of allowed modules and the files beside it, nothing else.
+After execution, module state is frozen: what could remember something between two ticks is
+refused by name.
+The lane finds mistakes; it does not stop an attacker (D14).
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Final
+from uuid import UUID
+
+from tallystick.errors import BadDefinition
+from tallystick.modules.lane_check import breaches
+from tallystick.modules.lane_rewrite import TICK, rewrite
+from tallystick.modules.lane_rules import Rules, facade, rules_of
+from tallystick.modules.lane_runtime import LaneStop, Meter, builtins_of, runtime_of
+from tallystick.workflow.bundle import Bundle
+from tallystick.workflow.records import RecordType
+
+LOAD_FUEL: Final = 10_000_000
+
+
+class Compiled:
+    """The code of an artifact, checked and rewritten; immutable, so worlds may share it."""
+
+    __slots__ = ("codes", "rules")
+
+    def __init__(self, files: Mapping[str, bytes], lane: int) -> None:
+        self.rules: Rules = rules_of(lane)
+        self.codes: dict[str, tuple[str, types.CodeType]] = {}
+        for path in sorted(files):
+            if path.endswith(".py"):
+                self.codes[_module_of(path)] = (path, compiled(path, files[path], self.rules))
+
+
+def compiled(path: str, source: bytes, rules: Rules) -> types.CodeType:
+    """The code of one file; refuses what does not parse and what leaves the lane."""
+    try:
+        tree = ast.parse(source, path)
+    except (SyntaxError, ValueError) as why:
+        line = getattr(why, "lineno", None) or 0
+        where = {"path": path, "line": line}
+        raise BadDefinition(f"{path}: {why}", code="lane.syntax", where=where) from why
+    for breach in breaches(tree, rules):
+        where = {"path": path, "line": breach.line, "lint": breach.code}
+        message = f"{path}:{breach.line}: {breach.code} {breach.message}"
+        raise BadDefinition(message, code="lane.refused", where=where, hint=breach.hint)
+    # Optimisation and future flags of the host must not change what runs.
+    return compile(rewrite(tree), path, "exec", dont_inherit=True, optimize=0)
+
+
+class Space:
+    """One execution of an artifact: its modules, their meter, their objects."""
+
+    def __init__(self, code: Compiled) -> None:
+        self._code = code
+        self.meter = Meter()
+        self.modules: dict[str, types.ModuleType] = {}
+        self._builtins = builtins_of(code.rules, self._import)
+        self._runtime = runtime_of(code.rules, self.meter)
+        self.start(LOAD_FUEL)
+        for name in code.codes:
+            self._load(name)
+        for name, module in self.modules.items():
+            _refuse_mutable(code.codes[name][0], module)
+
+    def start(self, budget: int) -> None:
+        """A new budget for all that runs in this namespace."""
+        self.meter.start(budget)
+        step = self._runtime[TICK] = self.meter.step
+        for module in self.modules.values():
+            module.__dict__[TICK] = step
+
+    def paths(self) -> frozenset[str]:
+        """The files of the artifact, as tracebacks name them."""
+        return frozenset(path for path, _ in self._code.codes.values())
+
+    def find(self, entrypoint: str) -> Any:
+        """The object behind `module:object`; refuses one that is not there."""
+        name, _, path = entrypoint.partition(":")
+        found: Any = self.modules.get(name)
+        for part in path.split("."):
+            found = None if found is None else getattr(found, part, None)
+        if found is None:
+            message = f"the artifact has no {entrypoint}"
+            raise BadDefinition(message, code="module.no_entrypoint", where={"path": entrypoint})
+        return found
+
+    def bundles(self) -> list[Bundle]:
+        """The kit's bundles that the modules define, each once."""
+        found: dict[int, Bundle] = {}
+        for module in self.modules.values():
+            for value in vars(module).values():
+                if isinstance(value, Bundle):
+                    found[id(value)] = value
+        return list(found.values())
+
+    def _load(self, name: str) -> types.ModuleType:
+        known = self.modules.get(name)
+        if known is not None:
+            return known
+        path, code = self._code.codes[name]
+        module = types.ModuleType(name)
+        module.__dict__.update(self._runtime)
+        module.__dict__["__builtins__"] = dict(self._builtins)
+        module.__dict__["__package__"] = name.rpartition(".")[0]
+        self.modules[name] = module
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - checked, rewritten code of the artifact
+        except BadDefinition:
+            raise
+        except (Exception, LaneStop) as why:
+            message = f"{path} cannot be loaded: {type(why).__name__}: {why}"
+            hint = "define names before they are used; a module only defines, it does not run"
+            raise BadDefinition(message, code="lane.load", where={"path": path}, hint=hint) from why
+        return module
+
+    def _import(
+        self,
+        name: str,
+        scope: Mapping[str, Any] | None = None,
+        _locals: Any = None,
+        wanted: Any = (),
+        level: int = 0,
+    ) -> types.ModuleType:
+        """What `import` means in the lane: files of the artifact, and facades of the allowed."""
+        if level:
+            base = str((scope or {}).get("__package__", ""))
+            for _ in range(level - 1):
+                base = base.rpartition(".")[0]
+            inner = f"{base}.{name}".strip(".")
+            if inner in self._code.codes:
+                return self._load(inner)
+            # `from . import shapes`: the package itself holds the files beside this one.
+            package = types.ModuleType(inner)
+            for part in wanted or ():
+                beside = f"{inner}.{part}".strip(".")
+                if beside in self._code.codes:
+                    setattr(package, part, self._load(beside))
+            return package
+        made = facade(self._code.rules.lane, name)
+        if wanted or "." not in name:
+            return made
+        top = types.ModuleType(name.split(".", maxsplit=1)[0])
+        setattr(top, name.rpartition(".")[2], made)
+        return top
+
+
+def _module_of(path: str) -> str:
+    stem = path.removesuffix(".py").replace("/", ".")
+    return stem.removesuffix(".__init__") if stem.endswith(".__init__") else stem
+
+
+# ---- frozen globals -------------------------------------------------------------------------
+
+_SCALARS: Final = (str, bytes, int, float, complex, bool, type(None), Decimal, Fraction, UUID)
+_SHAPES: Final[tuple[type, ...]] = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    types.GenericAlias,
+    types.UnionType,
+    types.MappingProxyType,
+    type(typing.Optional),
+    typing.TypeVar,
+    typing.ForwardRef,
+    type(...),
+    type(NotImplemented),
+    property,
+    classmethod,
+    staticmethod,
+    Bundle,
+)
+
+
+def _refuse_mutable(path: str, module: types.ModuleType) -> None:
+    for name, value in vars(module).items():
+        if name.startswith(("@", "__")):
+            continue
+        found = _mutable(value, module.__name__, name)
+        if found is not None:
+            message = f"{path}: {found} could remember something between two ticks"
+            hint = "use a tuple, a frozenset or MappingProxyType, or keep it in the state"
+            where = {"path": path, "name": found}
+            raise BadDefinition(message, code="lane.mutable_global", where=where, hint=hint)
+
+
+def _mutable(value: Any, module: str, name: str, depth: int = 0) -> str | None:
+    """The name of a mutable thing that a value holds, or None."""
+    if isinstance(value, type):
+        if value.__module__ != module or isinstance(value, RecordType) or depth > 4:
+            return None
+        inner = {k: v for k, v in vars(value).items() if not k.startswith("_")}
+        if issubclass(value, Enum):
+            return None
+        parts = ((f"{name}.{k}", v) for k, v in inner.items())
+        return _first(parts, module, depth)
+    if isinstance(value, types.FunctionType):
+        held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+        named = f"a default of {name}"
+        found = _first(((named, v) for v in held), module, depth)
+        return found or _first(((f"the closure of {name}", v) for v in cells), module, depth)
+    if isinstance(value, tuple | frozenset):
+        parts = ((name, part) for part in sorted(value, key=repr) if part is not value)
+        return _first(parts, module, depth)
+    return None if _is_frozen(value) else name
+
+
+def _first(parts: Any, module: str, depth: int) -> str | None:
+    if depth > 8:
+        return None
+    for name, value in parts:
+        found = _mutable(value, module, name, depth + 1)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - reading is the only way to ask
+    except ValueError:
+        return False
+    return True
+
+
+def _is_frozen(value: Any) -> bool:
+    if isinstance(value, _SCALARS + _SHAPES + (Enum,)):
+        return True
+    if typing.get_origin(value) is not None or isinstance(type(value), RecordType):
+        return True
+    if type(value).__module__ == "typing" or isinstance(value, typing.NewType):
+        return True
+    params = getattr(type(value), "__dataclass_params__", None)
+    return dataclasses.is_dataclass(value) and bool(params and params.frozen)

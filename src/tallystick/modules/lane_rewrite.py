@@ -1,0 +1,143 @@
+"""The rewriting of the lane: meters and guards put into a checked syntax tree.
+
+The names it calls begin with `@`, which no source can spell.
+Everything is done on the tree, so counts do not depend on the interpreter's byte code.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final
+
+from tallystick.modules.lane_check import CAPPED
+
+TICK: Final = "@t"
+EACH: Final = "@each"
+POP: Final = "@pop"
+_OPERATORS: Final = {ast.Mult: "@mul", ast.Pow: "@pow", ast.LShift: "@shift"}
+_ITERATING: Final = frozenset({"join", "extend", "fromkeys"})
+
+
+def builtin_name(word: str) -> str:
+    """What a call of a capped builtin becomes."""
+    return "@" + word
+
+
+def rewrite(tree: ast.Module) -> ast.Module:
+    """The tree with meters and guards; annotations are evaluated, whatever the file asks for."""
+    tree.body = [node for node in tree.body if not _is_future(node)]
+    made = _Rewriter().visit(tree)
+    return ast.fix_missing_locations(made)  # type: ignore[no-any-return]  # a Module again
+
+
+class _Rewriter(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: Any) -> Any:
+        self.generic_visit(node)
+        node.body = _metered(node.body)
+        return node
+
+    def visit_AsyncFunctionDef(self, node: Any) -> Any:
+        return self.visit_FunctionDef(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        self.generic_visit(node)
+        node.body = _at(ast.BoolOp(ast.And(), [_call(TICK), node.body]), node.body)
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        node.iter = _guarded(node.iter)
+        node.body = _metered(node.body, docstring=False)
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        node.body = _metered(node.body, docstring=False)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        self.generic_visit(node)
+        node.iter = _guarded(node.iter)
+        node.ifs = [_at(_call(TICK), node.iter), *node.ifs]
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        guard = _OPERATORS.get(type(node.op))
+        return node if guard is None else _at(_call(guard, node.left, node.right), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        guard = _OPERATORS.get(type(node.op))
+        if guard is None:
+            return node
+        # Evaluated twice for `a.b *= c` and `a[i] *= c`: reading has no effect in the lane.
+        read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
+        product = _call(guard, self.visit(read), node.value)
+        return _at(ast.Assign([node.target], product), node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        func = node.func
+        if isinstance(func, ast.Name) and func.id in CAPPED:
+            node.func = _at(ast.Name(builtin_name(func.id), ast.Load()), func)
+        elif isinstance(func, ast.Attribute) and node.args and func.attr in _ITERATING:
+            if not isinstance(node.args[0], ast.Starred):
+                node.args[0] = _guarded(node.args[0])
+        elif isinstance(func, ast.Attribute) and func.attr == "pop" and not _has_arguments(node):
+            return _at(_call(POP, func.value), node)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = _guarded(node.value)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        unpacked = any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+        if unpacked and not isinstance(node.value, ast.Tuple | ast.List):
+            node.value = _guarded(node.value)
+        return node
+
+
+def _metered(body: list[Any], *, docstring: bool = True) -> list[Any]:
+    first = body[0]
+    at = 1 if docstring and _is_text(first) else 0
+    return [*body[:at], _at(ast.Expr(_call(TICK)), first), *body[at:]]
+
+
+def _is_text(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _guarded(given: ast.expr) -> ast.expr:
+    # A display or a call of a guarded builtin is known to have an order.
+    if isinstance(given, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp | ast.Constant):
+        return given
+    named = isinstance(given, ast.Call) and isinstance(given.func, ast.Name)
+    if named and given.func.id.startswith("@"):  # type: ignore[attr-defined]  # a Name, as asked
+        return given
+    made: ast.expr = _at(_call(EACH, given), given)
+    return made
+
+
+def _has_arguments(node: ast.Call) -> bool:
+    return bool(node.args or node.keywords)
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
+
+
+def _at(made: Any, like: ast.AST) -> Any:
+    return ast.copy_location(made, like)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

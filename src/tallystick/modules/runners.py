@@ -1,0 +1,222 @@
+"""The runner that a node hands to the kernel: it finds the lane of each module by its artifact.
+
+Code is what the bundle holds, by hash, and never what the process happens to have imported.
+Compiled code is shared by the worlds of a node; namespaces belong to one runner, because each has
+its own meter.
+
+`checked` workflows are sampled: one tick in 64, chosen by its input, runs a second time in another
+namespace, and must give the same bytes for the same fuel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallystick.errors import BadDefinition, TallyError
+from tallystick.model.abi import Content, Halted, Ran, Runner, TickInput
+from tallystick.model.bundle_python import read_python_bundle
+from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.modules.lane import Compiled, Space
+from tallystick.modules.lane_rules import rules_of
+from tallystick.modules.pure import PureFunction
+from tallystick.modules.reducers import Reducer
+from tallystick.values import canon
+from tallystick.workflow.bundle import spec_of
+
+SAMPLE: Final = 4  # of 256: one tick in 64
+TWIN_USES: Final = 64  # samples before the second namespace is made anew, once it has settled
+_KERNEL: Final = "kernel"
+
+
+class Blobs(Protocol):
+    """Where artifacts are read from: the blob store of the world."""
+
+    def get(self, digest: bytes, /) -> bytes | None:
+        """The bytes of that digest, or None."""
+        ...
+
+
+class Library:
+    """Compiled artifacts by root hash; shared by the worlds of a node."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, Compiled] = {}
+
+    def compiled(self, root: str, blobs: Blobs) -> Compiled:
+        """The code of an artifact; refuses one that is not in the store or leaves the lane."""
+        known = self._compiled.get(root)
+        if known is None:
+            known = self._compiled[root] = _compile(root, blobs)
+        return known
+
+
+class Loaded(NamedTuple):
+    """An artifact in use: the namespace that ticks run in, and the one that samples run in.
+
+    `uses` says how many samples the second one still serves, and how many it was made for.
+    """
+
+    code: Compiled
+    main: dict[str, Any]
+    twin: dict[str, Any]
+    uses: list[int]
+
+
+class Runners:
+    """Runs every module of a world's catalogue in its lane.
+
+    `lanes` has a runner for each other kind of module: `builtin`, `wasm`.
+    With `check_all` every tick of a `checked` workflow is run twice.
+    """
+
+    def __init__(
+        self,
+        blobs: Blobs,
+        *,
+        library: Library | None = None,
+        lanes: Mapping[str, Runner] | None = None,
+        check_all: bool = False,
+    ) -> None:
+        self._blobs = blobs
+        self._library = library or Library()
+        self._lanes = dict(lanes or {})
+        self._sample = 256 if check_all else SAMPLE
+        self._loaded: dict[str, Loaded] = {}
+        self._entries: dict[bytes, Any] = {}
+
+    def tick(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
+    ) -> Ran | Halted:
+        """Run one delivery in the lane of its module."""
+        if workflow.module_runtime != "python":
+            lane = self._lanes.get(workflow.module_runtime)
+            if lane is None:
+                return _no_lane(workflow.module_runtime)
+            return lane.tick(catalogue, workflow, tick, content)
+        try:
+            entry = self._entries.get(workflow.hash) or self._entry(catalogue, workflow)
+        except TallyError as why:
+            return Halted("exception", why.message, 0, _KERNEL)
+        ran: Ran | Halted = entry.tick(catalogue, workflow, tick)
+        if workflow.determinism == "checked" and sampled(tick, self._sample):
+            return self._again(catalogue, workflow, tick, ran)
+        return ran
+
+    def init(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput
+    ) -> bytes | Halted | None:
+        """The first state of a new cell by the module's own init; None when it has none."""
+        if workflow.module_runtime != "python":
+            lane = self._lanes.get(workflow.module_runtime)
+            return None if lane is None else lane.init(catalogue, workflow, tick)
+        try:
+            entry = self._entries.get(workflow.hash) or self._entry(catalogue, workflow)
+        except TallyError as why:
+            return Halted("exception", why.message, 0, _KERNEL)
+        made: bytes | Halted | None = entry.init(catalogue, workflow, tick)
+        return made
+
+    def pure(
+        self, catalogue: Catalogue, module: str, entrypoint: str, data: bytes, ctx: bytes | None
+    ) -> bytes | Halted:
+        """Call a pure function of a module in its lane."""
+        known = catalogue.modules[module]
+        if known.runtime != "python":
+            lane = self._lanes.get(known.runtime)
+            if lane is None:
+                return _no_lane(known.runtime)
+            return lane.pure(catalogue, module, entrypoint, data, ctx)
+        try:
+            loaded = self._load(str(known.artifact))
+            made = loaded.main.get(entrypoint)
+            if made is None:
+                namespace = loaded.main[_SPACE]
+                made = PureFunction(namespace, entrypoint, loaded.code.rules.engine)
+                loaded.main[entrypoint] = made
+        except TallyError as why:
+            return Halted("exception", why.message, 0, _KERNEL)
+        answer: bytes | Halted = made(catalogue, data)
+        return answer
+
+    # ---- loading ----------------------------------------------------------------------------
+
+    def _load(self, root: str) -> Loaded:
+        known = self._loaded.get(root)
+        if known is None:
+            code = self._library.compiled(root, self._blobs)
+            known = Loaded(code, {_SPACE: Space(code)}, {}, [0, 0])
+            self._loaded[root] = known
+        return known
+
+    def _entry(self, catalogue: Catalogue, workflow: Workflow) -> Any:
+        root = str(catalogue.modules[workflow.module].artifact)
+        loaded = self._load(root)
+        entry = self._found(loaded.main, workflow, loaded.code.rules.engine)
+        self._entries[workflow.hash] = entry
+        return entry
+
+    def _found(self, held: dict[str, Any], workflow: Workflow, engine: str) -> Any:
+        namespace: Space = held[_SPACE]
+        spec = spec_of(namespace.find(workflow.entrypoint))
+        return Reducer(namespace, spec, engine)
+
+    # ---- sampling ---------------------------------------------------------------------------
+
+    def _again(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, ran: Ran | Halted
+    ) -> Ran | Halted:
+        """The same tick in another namespace; a difference is a fault of the tick."""
+        loaded = self._load(str(catalogue.modules[workflow.module].artifact))
+        twin, (left, span) = loaded.twin, loaded.uses
+        if left == 0:
+            # Made anew after 1, 2, 4 ... samples: it must not gather the same history as the first.
+            twin.clear()
+            twin[_SPACE] = Space(loaded.code)
+            left = span = min(max(1, span * 2), TWIN_USES)
+        loaded.uses[:] = [left - 1, span]
+        entry = twin.get(workflow.entrypoint)
+        if entry is None:
+            entry = self._found(twin, workflow, loaded.code.rules.engine)
+            twin[workflow.entrypoint] = entry
+        again: Ran | Halted = entry.tick(catalogue, workflow, tick)
+        if equal(ran, again):
+            return ran
+        message = f"{workflow.name} gave two answers for one input"
+        # Which of the two ran first is chance, so neither may be seen in the record.
+        return Halted("nondeterministic", message, 0, loaded.code.rules.engine)
+
+
+_SPACE: Final = "namespace"  # no entrypoint is called so: those have a colon
+
+
+def sampled(tick: TickInput, of_256: int) -> bool:
+    """True for the ticks that run twice: chosen by their input, so equal at replay."""
+    return of_256 == 256 or sha256(tick.ctx or b"").digest()[0] < of_256
+
+
+def equal(one: Ran | Halted, other: Ran | Halted) -> bool:
+    """True when two runs of a tick gave the same bytes for the same fuel."""
+    if isinstance(one, Ran) and isinstance(other, Ran):
+        return one.envelope == other.envelope and one.fuel == other.fuel
+    return one == other
+
+
+def _compile(root: str, blobs: Blobs) -> Compiled:
+    listing = read_python_bundle(_blob(blobs, root))
+    files = {path: _blob(blobs, hash_) for path, hash_ in listing["files"]}
+    rules_of(listing["lane"])
+    return Compiled(files, listing["lane"])
+
+
+def _blob(blobs: Blobs, hash_text: str) -> bytes:
+    data = blobs.get(canon.raw_of(hash_text))
+    if data is None:
+        message = f"the artifact {hash_text} is not in the store"
+        raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
+    return data
+
+
+def _no_lane(kind: str) -> Halted:
+    return Halted("exception", f"this node runs no {kind} modules", 0, _KERNEL)

@@ -1,0 +1,125 @@
+"""What the outside may say to an open effect, in the words of a test.
+
+Each answer goes through a sealed receipt or through time, as it does on a node; none reaches into
+the world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tallystick.kernel.inputs import Clock
+from tallystick.values import canon
+from tallystick.workflow.ctx import plain_of
+
+
+class Said(Protocol):
+    """An answer that can be given to one open request."""
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Give it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A receipt with this status and payload."""
+
+    status: str
+    payload: Any
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Hand in the receipt."""
+        world.receipt(job, self.bytes_for(world, job), self.status)
+
+    def bytes_for(self, world: Any, job: Any) -> bytes:
+        """The payload in canonical form, under the schema of the effect if it fits."""
+        plain = plain_of(self.payload)
+        if self.status != "ok":
+            return canon.encode(plain)
+        schema = world.driver.world.active.catalogue.effects[job.effect].receipt
+        data: bytes = schema.admit(plain).bytes
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A sealed receipt whose payload nobody can read."""
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Hand in bytes that are no document."""
+        world.receipt(job, b"\xff not a document", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """Silence until the deadline."""
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Let the deadline pass; an error of the test if the request has none."""
+        assert job.deadline_ns is not None, f"{job.effect} has no timeout: nothing would happen"
+        world.clock.now_ns = max(world.clock.now_ns, job.deadline_ns)
+        world.do(Clock(world.clock.sample()))
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """Silence until the deadline, and then an answer after all."""
+
+    said: Payload
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Let the deadline pass, then hand in the receipt."""
+        TimedOut().settle(world, job)
+        self.said.settle(world, job)
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateAnswer:
+    """The same receipt twice."""
+
+    said: Payload
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Hand it in and hand it in again."""
+        self.said.settle(world, job)
+        self.said.settle(world, job)
+
+
+def ok(value: Any) -> Payload:
+    """It was done."""
+    return Payload("ok", value)
+
+
+def error(code: str, message: str = "", *, kind: str = "error", retryable: bool = False) -> Payload:
+    """The executor says that it failed."""
+    payload = {
+        "kind": kind,
+        "code": code,
+        "message": message,
+        "retryable": retryable,
+        "retry_after_ns": None,
+        "details_ref": None,
+    }
+    return Payload("error", payload)
+
+
+def timeout() -> TimedOut:
+    """Nobody answers before the deadline."""
+    return TimedOut()
+
+
+def malformed() -> Malformed:
+    """A receipt that cannot be read."""
+    return Malformed()
+
+
+def late(said: Payload) -> LateAnswer:
+    """The answer comes after the deadline."""
+    return LateAnswer(said)
+
+
+def duplicate(said: Payload) -> DuplicateAnswer:
+    """The answer comes twice."""
+    return DuplicateAnswer(said)

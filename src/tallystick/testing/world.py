@@ -1,0 +1,313 @@
+"""`TestWorld`: the shipped kernel, codec and admission over a memory journal and a virtual clock.
+
+Nothing sleeps and nothing is replaced: receipts are sealed, timers are settled by the kernel, and
+the code that runs is the source in the lane, as on a node.
+"""
+
+# tidy: everything a test says to a world stands on one page.
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Self
+
+from tallystick.journal.memory import MemoryJournal
+from tallystick.kernel.inputs import Clock, Operate, Progress, Receipt, Sample, Settle, Submit
+from tallystick.kernel.replay import open_world, verify
+from tallystick.kernel.roots import root
+from tallystick.kernel.settle import next_due_ns, statement_of
+from tallystick.model.cells import CellId
+from tallystick.model.frames import open_frame
+from tallystick.model.records import EventAdmitted, IntentDenied, IntentOpened, ReceiptSettled
+from tallystick.modules.runners import Library, Runners
+from tallystick.node.driver import Driver, Ports, Published, Publisher
+from tallystick.node.points import Points
+from tallystick.node.worlds import NewWorld, create_world, open_driver
+from tallystick.testing.answers import Said
+from tallystick.testing.sources import app_and_bundle
+from tallystick.values import canon
+from tallystick.values.seal import KeyPair
+from tallystick.workflow.bundle import name_of_workflow
+from tallystick.workflow.codec import codec_of, span_ns
+from tallystick.workflow.ctx import plain_of
+from tallystick.workflow.shape import shape_of
+
+WORLD = "00000000-0000-4000-8000-000000000001"
+START_NS = 1_700_000_000_000_000_000
+KEY = KeyPair(sha256(b"a key for tests").digest())
+
+
+class VirtualClock:
+    """Time that a test moves, and entropy counted from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.now_ns = START_NS
+        self._seed = seed
+        self._count = 0
+
+    def sample(self) -> Sample:
+        """The present moment of the test."""
+        self._count += 1
+        first = sha256(b"%d %d" % (self._seed, self._count)).digest()
+        return Sample(self.now_ns, first + sha256(first).digest())
+
+
+class _Late:
+    """The blob store of a world that is about to be made."""
+
+    blobs: Any = None
+
+    def get(self, digest: bytes) -> bytes | None:
+        found: bytes | None = self.blobs.get(digest)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CellView:
+    """A cell as a test looks at it."""
+
+    state: Any
+    status: str
+    mail: int
+    open: int
+
+
+class TestWorld:
+    """One world of an app, driven by hand.
+
+    `app` is a `Bundle`, source text, or files by path.
+    `denied` lists effects that policy refuses.
+    """
+
+    __test__ = False  # not a test, whatever its name looks like to a collector
+
+    def __init__(self, app: Any, *, seed: int = 0, denied: Any = (), world: str = WORLD) -> None:
+        self.app, self.bundle = app_and_bundle(app, denied)
+        self.journal = MemoryJournal()
+        self.clock = VirtualClock(seed)
+        self.points = Points()
+        self.published: list[Published] = []
+        self.library = Library()
+        self.calls = 0
+        self._scripts: dict[str, list[Said]] = {}
+        self._id = world
+        late = _Late()
+        new = NewWorld(
+            world,
+            self.bundle.root_digest,
+            self.bundle.manifest_digest,
+            self.bundle.blobs(),
+            KEY.public,
+        )
+        self.runner = Runners(late, library=self.library, check_all=True)
+        self.driver: Driver = create_world(self._ports(), new, self.runner)
+        late.blobs = self.driver.blobs
+
+    def _ports(self) -> Ports:
+        return Ports(self.journal, self.clock, Publisher(self.published.append), self.points)
+
+    # ---- doing ------------------------------------------------------------------------------
+
+    def send(self, event: Any, *, idem: str | None = None, tags: tuple[str, ...] = ()) -> Self:
+        """Submit an event and run until nothing is ready; raises the refusal."""
+        self.do(self.submit_of(event, idem=idem, tags=tags))
+        return self.run()
+
+    def submit_of(
+        self, event: Any, *, idem: str | None = None, tags: tuple[str, ...] = ()
+    ) -> Submit:
+        """The input that an event is."""
+        name = self.app.name_of(type(event))
+        raw = None if idem is None else idem.encode()
+        sample = self.clock.sample()
+        return Submit(sample, name, plain_of(event), "native", tags=tags, idem_key=raw)
+
+    def do(self, given: Any) -> Any:
+        """Hand in one input, make it durable, give its answer or raise its refusal."""
+        ticket = self.driver.offer(given)
+        self.driver.step()
+        self.driver.flush()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.answer
+
+    def run(self) -> Self:
+        """Run until nothing is ready, answering what is scripted."""
+        self.driver.run_until_idle()
+        while self._play():
+            self.driver.run_until_idle()
+        return self
+
+    def advance(self, span: int | str) -> Self:
+        """Let time pass; every timer and timeout on the way is settled at its own time."""
+        until = self.clock.now_ns + span_ns(span)
+        while True:
+            due = next_due_ns(self.driver.world)
+            if due is None or due > until:
+                break
+            self.clock.now_ns = max(self.clock.now_ns, due)
+            self.do(Clock(self.clock.sample()))
+            self.run()
+        self.clock.now_ns = max(self.clock.now_ns, until)
+        return self
+
+    def settle(self, effect: Any, said: Said, *, key: Any = None, corr: str | None = None) -> Self:
+        """Answer the oldest open request for an effect; an error of the test if there is none."""
+        said.settle(self, self.open_one(effect, key=key, corr=corr))
+        return self.run()
+
+    def script(self, effect: Any, answers: list[Said]) -> Self:
+        """Answers for the coming requests of an effect, in order."""
+        self._scripts.setdefault(self.app.name_of(effect), []).extend(answers)
+        return self.run()
+
+    def progress(self, effect: Any, seq: int, kind: str, payload: Any) -> Self:
+        """A progress frame of the oldest open request."""
+        job = self.open_one(effect)
+        data = canon.encode(plain_of(payload))
+        sample = self.clock.sample()
+        self.do(Progress(sample, job.world, job.intent, job.attempt, seq, kind, data))
+        return self.run()
+
+    def cancel(self, workflow: Any, key: Any = None, *, force: bool = False) -> Self:
+        """An operator asks a cell to stop."""
+        return self.operate("cancel", workflow, key, force=force)
+
+    def operate(self, verb: str, workflow: Any, key: Any = None, **more: Any) -> Self:
+        """An operator's verb on a cell."""
+        ident = self.ident(workflow, key)
+        sample = self.clock.sample()
+        given = Operate(sample, verb, "tester", "test", ident.workflow, ident.key, **more)
+        self.do(given)
+        return self.run()
+
+    def receipt(self, job: Published, payload: bytes, status: str) -> None:
+        """Hand in a sealed receipt."""
+        self.calls += 1
+        made = Receipt(
+            world=job.world,
+            intent=job.intent,
+            effect=job.effect,
+            status=status,
+            payload=payload,
+            executor=job.executor,
+            attempt=job.attempt,
+            started_ns=START_NS,
+            ended_ns=START_NS,
+            usage=None,
+            seal={},
+        )
+        sealed = made._replace(seal=KEY.sign(statement_of(made)))
+        self.do(Settle(self.clock.sample(), sealed))
+
+    def crash(self) -> Self:
+        """Throw the live world away and open it from what the journal holds."""
+        self.published = []
+        late = _Late()
+        self.runner = Runners(late, library=self.library, check_all=True)
+        self.driver = open_driver(self._ports(), self._id, self.runner)
+        late.blobs = self.driver.blobs
+        self.driver.resume()
+        return self.run()
+
+    # ---- looking ----------------------------------------------------------------------------
+
+    def ident(self, workflow: Any, key: Any = None) -> CellId:
+        """The identity of a cell."""
+        raw = b"" if key is None else canon.encode(plain_of(key))
+        return CellId(name_of_workflow(workflow), raw)
+
+    def cell(self, workflow: Any, key: Any = None) -> CellView | None:
+        """A cell with its state as a value; None when there is none."""
+        ident = self.ident(workflow, key)
+        cell = self.driver.world.cell(ident)
+        if cell is None:
+            return None
+        data = self.driver.world.state_of(cell)
+        spec = self.app.workflows[ident.workflow]
+        plain = None if data is None else canon.decode(data)
+        state = plain
+        if plain is not None and not spec.is_async:
+            state = shape_of(spec).state_codec.value(plain)
+        status = cell.shown_status(spec.options.lifecycle)
+        return CellView(state, status, len(cell.mailbox), len(cell.inflight))
+
+    def open(self, effect: Any) -> list[Published]:
+        """The open requests for an effect, oldest first."""
+        name = self.app.name_of(effect)
+        held = self.driver.world.intents
+        seen: dict[bytes, Published] = {}
+        for job in self.published:
+            if job.effect == name and held.get(job.intent) is not None:
+                seen[job.intent] = job
+        return list(seen.values())
+
+    def open_one(self, effect: Any, *, key: Any = None, corr: str | None = None) -> Published:
+        """The oldest open request for an effect, of that cell and correlation if they are given."""
+        raw = None if key is None else canon.encode(plain_of(key))
+        for job in self.open(effect):
+            held = self.driver.world.intents.get(job.intent)
+            fits = corr is None or (held is not None and held.record.issuer_ref == corr)
+            if fits and (raw is None or job.key == raw):
+                return job
+        raise AssertionError(f"{self.app.name_of(effect)} is not open")
+
+    def params(self, effect: Any) -> list[Any]:
+        """The parameters of every request for an effect so far, as values."""
+        name = self.app.name_of(effect)
+        codec = codec_of(effect)
+        asked = {job.intent: job for job in self.published if job.effect == name}
+        return [codec.value(canon.decode(job.params)) for job in asked.values()]
+
+    def events(self, cls: Any) -> list[Any]:
+        """Every admitted event of a class, in order."""
+        name, codec = self.app.name_of(cls), codec_of(cls)
+        found = [r for r in self.records(EventAdmitted) if r.schema == name]
+        return [codec.value(canon.decode(r.value)) for r in found]
+
+    def records(self, kind: type | None = None) -> list[Any]:
+        """The journal's records, of one kind if it is given."""
+        found: list[Any] = []
+        for frame in self.journal.read(self._id):
+            found += open_frame(frame.body)[3]
+        return found if kind is None else [r for r in found if isinstance(r, kind)]
+
+    def root(self) -> bytes:
+        """The root of the live world."""
+        return root(self.driver.world)
+
+    # ---- proving ----------------------------------------------------------------------------
+
+    def assert_replays(self) -> Self:
+        """Live world, fold from genesis and re-run of every tick give one root; no tick differs."""
+        self.driver.run_until_idle()
+        live = self.root()
+        blobs = self.driver.blobs
+        runner = Runners(blobs, library=self.library, check_all=True)
+        folded = open_world(self._id, self.journal.read(self._id), blobs, runner)
+        assert root(folded) == live, "the fold from genesis is another world"
+        again = open_world(self._id, [], blobs, Runners(blobs, library=self.library))
+        verified = verify(again, self.journal.read(self._id))
+        assert verified.first is None, f"replay differs: {verified.first}"
+        assert verified.root == live, "the re-run ends in another world"
+        self._assert_settled_once()
+        return self
+
+    def _assert_settled_once(self) -> None:
+        opened = [record.intent for record in self.records(IntentOpened)]
+        denied = [record.intent for record in self.records(IntentDenied)]
+        settled = [record.intent for record in self.records(ReceiptSettled)]
+        for intent in opened:
+            assert settled.count(intent) - denied.count(intent) <= 1, "settled twice"
+
+    # ---- inner ------------------------------------------------------------------------------
+
+    def _play(self) -> bool:
+        """Give the next scripted answer whose request is open; False when there is none."""
+        for name, answers in self._scripts.items():
+            held = self.driver.world.intents
+            for job in self.published:
+                if answers and job.effect == name and held.get(job.intent) is not None:
+                    answers.pop(0).settle(self, job)
+                    return True
+        return False

@@ -1,0 +1,22 @@
+"""Loading an app from source, and reaching the names it defines."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tallystick.model.bundle_python import LANE
+from tallystick.modules.lane import Compiled, Space
+from tallystick.testing.world import TestWorld
+
+
+def loaded(source: str, **more: Any) -> tuple[TestWorld, SimpleNamespace]:
+    """A world of the source, and the classes and functions as that world's app knows them."""
+    world = TestWorld(source, **more)
+    code = next(iter(world.app.workflows.values())).tick
+    return world, SimpleNamespace(**{k: v for k, v in code.__globals__.items() if k.isidentifier()})
+
+
+def module_of(source: str) -> Any:
+    """The one module of a source, executed in the lane."""
+    return Space(Compiled({"app.py": source.encode()}, LANE)).modules["app"]
