@@ -44,7 +44,7 @@ TABLE = {
 }
 # By whose fault: statuses and exit codes that a class under it may have.
 FAMILIES = {
-    "Rejected": ({400, 401, 403, 404, 405, 408, 409, 413, 415, 416, 421, 422}, {1, 2}),
+    "Rejected": ({400, 401, 403, 404, 405, 408, 409, 413, 415, 416, 421, 422, 431}, {1, 2}),
     "Fault": ({422}, {1}),
     "Unavailable": ({429, 503, 507}, {3}),
     "Diverged": ({500}, {4}),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallystick.cli.shape import misfit
-from tallystick.cli.table import COMMANDS
+from tallystick.cli.table import VERBS
 from tests.cli.runs import tally
 
 COUNTER = """
@@ -39,7 +39,7 @@ SOURCES: list[dict[str, Any]] = [
         "routing": {"subscriptions": [{"event": "demo/Add@1", "workflow": "demo/counter@1"}]},
     },
 ]
-SHAPES = {command.words: command.shape for command in COMMANDS}
+SHAPES = {command.words: command.shape for command in VERBS}
 
 
 def written(folder: Path, sources: list[dict[str, Any]] | None = None) -> Path:

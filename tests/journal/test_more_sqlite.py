@@ -1,15 +1,19 @@
-"""The SQLite journal on a full disk, and content that is already there."""
+"""The SQLite journal on a full disk, files it refuses, and content that is already there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 
-from tallystick.errors import DiskFull
+from tallystick.errors import DiskFull, JournalCorrupt, Rejected, Unavailable
 from tallystick.journal.blob_files import write_file
 from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite_read import SqliteReader
+from tallystick.journal.sqlite_tables import check_library
 from tallystick.kernel.roots import root
+from tests.journal.test_journal import WORLD, Writer
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import Rig
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
@@ -62,3 +66,67 @@ def test_content_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     write_file(path, b"content")
     assert path.stat().st_ino == inode
     assert [each.name for each in path.parent.iterdir()] == ["cd"]
+
+
+# ---- files that are refused -----------------------------------------------------------------
+
+
+def test_a_library_that_can_lose_a_wal_is_refused() -> None:
+    """10 section 4: a SQLite older than 3.51.3 is refused by name; the bundled one is not."""
+    with pytest.raises(Rejected) as caught:
+        check_library("3.51.2")
+    assert caught.value.code == "journal.sqlite_too_old"
+    assert caught.value.where == {"found": "3.51.2", "want": "3.51.3"}
+    check_library("3.52.0")
+    check_library()
+
+
+@pytest.mark.clause("X-07")
+def test_a_newer_format_in_the_wal_is_left_untouched(tmp_path: Path) -> None:
+    """F7: a newer file whose last commits stand in its WAL is refused; both files stay as they
+    were, and by a reader too.
+    """
+    journal = SqliteJournal(tmp_path)
+    Writer(journal).write(1)
+    journal._db.execute("UPDATE meta SET value=2 WHERE key='format'")
+    journal._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    journal.close()
+    names = ("tally.db", "tally.db-wal")
+    before = [(tmp_path / name).read_bytes() for name in names]
+    for opened in (SqliteJournal, SqliteReader):
+        with pytest.raises(Rejected) as caught:
+            opened(tmp_path)
+        assert caught.value.code == "journal.format"
+    assert [(tmp_path / name).read_bytes() for name in names] == before
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"no database at all, but long enough" * 40, "journal.corrupt"),
+        (None, "journal.unreadable"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes | None, code: str) -> None:
+    """F4: other content is damage, a missing file is nothing to read; neither is a traceback."""
+    if content is not None:
+        (tmp_path / "tally.db").write_bytes(content)
+    with pytest.raises((JournalCorrupt, Unavailable)) as caught:
+        SqliteReader(tmp_path)
+    assert caught.value.code == code
+    assert caught.value.where["file"].endswith("tally.db")
+
+
+def test_a_reader_changes_nothing(tmp_path: Path) -> None:
+    """04 section 2: a reader's connection cannot write, and closing it leaves the file alone."""
+    journal = SqliteJournal(tmp_path)
+    Writer(journal).write(1)
+    journal.close()
+    before = (tmp_path / "tally.db").read_bytes()
+    reader = SqliteReader(tmp_path)
+    with pytest.raises(apsw.ReadOnlyError):
+        reader._db.execute("DELETE FROM frame")
+    assert len(list(reader.read(WORLD))) == 1
+    assert reader.meta()["format"] == 1
+    reader.close()
+    assert (tmp_path / "tally.db").read_bytes() == before

@@ -54,9 +54,26 @@ class NoSuchRange(Rejected):
     default_hint = "ask for one range inside the size"
 
 
-class SlowBody(Rejected):
-    """The body did not come in time."""
+class HeadTooLarge(Rejected):
+    """The head of a request is over the size that is read."""
 
-    default_code = "request.slow_body"
+    default_code = "request.head_too_large"
+    status = 431
+    default_hint = "send fewer and shorter headers"
+
+
+class TooSlow(Rejected):
+    """The request did not come in time."""
+
+    default_code = "request.too_slow"
     status = 408
-    default_hint = "send the whole body at once"
+    default_hint = "send the whole request at once"
+
+
+class BadReceipt(Rejected):
+    """A receipt that settles nothing: its seal, its key or its intent is not what it claims."""
+
+    default_code = "receipt.bad_seal"
+    status = 422
+    exit_code = 1
+    default_hint = "seal the receipt of this intent and attempt with a key that the world trusts"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -13,7 +13,7 @@ from tallystick.errors import Rejected
 from tallystick.kernel.inputs import Sample
 
 if TYPE_CHECKING:
-    from tallystick.api.app import Api
+    from tallystick.api.front import Api
     from tallystick.api.who import Identity
 
 LIMIT: Final = 100
@@ -42,9 +42,9 @@ class Request:
     named: Mapping[str, str]
     headers: Mapping[bytes, bytes]
     who: Identity
-    world: str = ""
+    world: str
+    query: dict[str, str]
     body: bytes = b""
-    query: dict[str, str] = field(default_factory=dict)
     entropy: bytes = b""  # reserved for the input of a request with a key
     again: bool = False  # a request with this key was begun before, and may have happened
 
@@ -72,6 +72,11 @@ class Request:
     def cbor(self) -> bool:
         """True when the body came as CBOR."""
         return self.headers.get(b"content-type", b"").startswith(b"application/cbor")
+
+    @property
+    def wants_cbor(self) -> bool:
+        """True when the answer is wanted as CBOR."""
+        return self.headers.get(b"accept") == wire.CBOR
 
     @property
     def idem_key(self) -> str | None:

@@ -39,7 +39,7 @@ SEGMENT_MAX: Final = 4096
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 Handler = Callable[["Request"], Awaitable["Response"]]
-Content = Literal["document", "bytes", "none"]
+Content = Literal["document", "large", "bytes", "none"]
 Once = Literal["event", "kept", "itself", "never"]
 """How an Idempotency-Key is kept.
 

@@ -41,7 +41,7 @@ AUTHORITY = opt(
 )
 FINDING = {"code": str, "def": str, "path": str, "message": str, "hint": str, "level": str}
 
-COMMANDS = (
+VERBS = (
     Verb(
         "bundle build",
         "build a bundle from sources",

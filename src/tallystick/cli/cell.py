@@ -28,7 +28,7 @@ def _verb(word: str) -> Run:
     return posts(f"{CELL}/{word}", "reason", "force")
 
 
-COMMANDS = (
+VERBS = (
     Verb(
         "cell ls",
         "the cells of the world",

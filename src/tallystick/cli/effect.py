@@ -72,7 +72,7 @@ def _open(call: Call, *, held: bool) -> list[str]:
 ONE = arg("intent", required=False)
 ALL = flag("all", "every one that is open")
 
-COMMANDS = (
+VERBS = (
     Verb(
         "effect ls",
         "effects that were asked for",

@@ -105,7 +105,7 @@ def _answer(call: Any, options: Options) -> Done:
     return Done(call.ask(Request("POST", filled(W + "/asks/{intent}", call, options), body=body)))
 
 
-COMMANDS = (
+VERBS = (
     Verb(
         "journal head",
         "the newest sequence and its hash",

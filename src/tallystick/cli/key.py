@@ -48,7 +48,7 @@ def _trust(call: Any, options: Options) -> Done:
 
 KEY = {"key": str, "public_key": str, "use": str}
 
-COMMANDS = (
+VERBS = (
     Verb(
         "key ls",
         "the keys of this folder and those the world trusts",

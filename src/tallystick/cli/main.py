@@ -11,7 +11,7 @@ import click
 from tallystick import __version__
 from tallystick.cli.call import Globals, LiveCall
 from tallystick.cli.problem import not_yet, problem_object
-from tallystick.cli.table import COMMANDS, LATER, NOUNS
+from tallystick.cli.table import LATER, NOUNS, VERBS
 from tallystick.cli.verb import BAD, Verb
 from tallystick.errors import Rejected, TallyError
 
@@ -80,7 +80,7 @@ def _tree() -> click.Group:
     root = _group("tally", "Workflows that can prove what happened.")
     click.version_option(__version__, prog_name="tally")(root)
     groups = {name: _group(name, says) for name, says in NOUNS.items()}
-    for command in COMMANDS:
+    for command in VERBS:
         first, _, rest = command.words.partition(" ")
         (groups[first] if rest else root).add_command(_leaf(command))
     for group in groups.values():

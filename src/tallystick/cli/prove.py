@@ -67,7 +67,7 @@ def _verify_bundle(path: str) -> Done:
     )
 
 
-COMMANDS = (
+VERBS = (
     Verb(
         "replay",
         "run every tick again and compare the roots",

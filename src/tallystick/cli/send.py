@@ -161,7 +161,7 @@ def _key_in(value: Any, path: str | None) -> str:
 LENS = opt("lens", "how the value is spelled", type=click.Choice(["sugar", "tagged"]))
 TAGS = opt("tags", "a tag of the event", multiple=True)
 
-COMMANDS = (
+VERBS = (
     Verb(
         "send",
         "send an event: JSON, @file, or - for one value a line",

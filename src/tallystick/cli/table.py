@@ -6,20 +6,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tallystick.cli import bundle, cell, effect, journal, key, prove, send, token, trace, world
+from tallystick.cli import (
+    bundle,
+    cell,
+    doctor,
+    effect,
+    journal,
+    key,
+    prove,
+    secret,
+    send,
+    token,
+    trace,
+    world,
+)
 from tallystick.cli.verb import Verb
 
-COMMANDS: Final[tuple[Verb, ...]] = (
-    *send.COMMANDS,
-    *world.COMMANDS,
-    *cell.COMMANDS,
-    *effect.COMMANDS,
-    *journal.COMMANDS,
-    *trace.COMMANDS,
-    *prove.COMMANDS,
-    *bundle.COMMANDS,
-    *key.COMMANDS,
-    *token.COMMANDS,
+VERBS: Final[tuple[Verb, ...]] = (
+    *send.VERBS,
+    *world.VERBS,
+    *cell.VERBS,
+    *effect.VERBS,
+    *journal.VERBS,
+    *trace.VERBS,
+    *prove.VERBS,
+    *bundle.VERBS,
+    *key.VERBS,
+    *secret.VERBS,
+    *token.VERBS,
+    *doctor.VERBS,
 )
 NOUNS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -30,6 +45,7 @@ NOUNS: Final[Mapping[str, str]] = MappingProxyType(
         "ask": "questions that wait for a person",
         "bundle": "definitions and artifacts, the unit of upgrade",
         "key": "signing keys",
+        "secret": "values that effects need and nobody sees",
         "token": "who may call",
     }
 )

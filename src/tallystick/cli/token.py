@@ -28,7 +28,7 @@ def _words(given: tuple[str, ...]) -> list[str]:
     return [word for part in given for word in part.split(",") if word]
 
 
-COMMANDS = (
+VERBS = (
     Verb(
         "token create",
         "make a token; it is shown once",

@@ -58,7 +58,7 @@ def drawing(console: Console, value: Any) -> None:
         show.fields(console, value)
 
 
-COMMANDS = (
+VERBS = (
     Verb("trace", "what an event led to", _asks("/trace"), (WHAT, FORMAT, AT), ANY, drawing),
     Verb("graph", "the graph of execution", _asks("/graph"), (WHAT, FORMAT, AT), ANY, drawing),
     Verb("explain", "why it waits, or was refused", _asks("/explain"), (WHAT, AT), ANY, drawing),

@@ -84,7 +84,7 @@ def _alias(call: Call, options: Options) -> Done:
 
 PENDING = click.Choice(["suspend", "cancel", "reissue"])
 
-COMMANDS = (
+VERBS = (
     Verb(
         "world ls",
         "the worlds of the node",

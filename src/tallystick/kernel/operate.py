@@ -135,6 +135,8 @@ def _release(draft: Draft, given: Operate, stamp: Stamp) -> None:
 def _attempt(draft: Draft, given: Operate, stamp: Stamp) -> None:
     intent = _intent(draft, given)
     draft.add(EffectAttempted(given.intent, intent.attempt + 1, given.reason, stamp))
+    # Journaled first, published when that is durable: the journal bounds the calls outside.
+    draft.opened[given.intent] = intent.record
 
 
 Verb = Callable[[Draft, Operate, Stamp], None]

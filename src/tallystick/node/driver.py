@@ -16,7 +16,7 @@ The driver is synchronous and starts no thread; `node/engine` calls it from one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tallystick.errors import DiskFull, NotOwner, TallyError
@@ -31,6 +31,8 @@ from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.parts import KERNEL, Intent
 from tallystick.kernel.settle import next_due_ns
 from tallystick.kernel.world import World
+from tallystick.model.catalogue import Catalogue
+from tallystick.model.cells import CellId
 from tallystick.model.effects import dispatch_key
 from tallystick.model.frames import Sealed
 from tallystick.node.clock import Clock
@@ -52,6 +54,17 @@ class Published(NamedTuple):
     workflow: str
     key: bytes
     grant: str | None
+    granted: Mapping[str, Any] | None
+    catalogue: Catalogue
+
+
+class Deferred(NamedTuple):
+    """The name of an open intent that waits for a free executor; the journal keeps the rest."""
+
+    world: str
+    intent: bytes
+    effect: str
+    executor: str
 
 
 class Look(NamedTuple):
@@ -74,17 +87,19 @@ class Waiter(Protocol):
 class Ticket:
     """An input on its way, and in the end its answer.
 
-    `more` says that the next ticket of the lane belongs to the same commit.
+    `more` says that the next ticket of the lane belongs to the same commit, `keep` that it waits
+    where a full disk refuses others, `blobs` what becomes durable with it.
     """
 
-    __slots__ = ("answer", "error", "given", "more", "waiter")
+    __slots__ = ("answer", "blobs", "error", "given", "keep", "more", "size", "waiter")
 
-    def __init__(
-        self, given: Input | Look, waiter: Waiter | None = None, *, more: bool = False
-    ) -> None:
+    def __init__(self, given: Input | Look, waiter: Waiter | None = None) -> None:
         self.given = given
         self.waiter = waiter
-        self.more = more
+        self.more = False
+        self.keep = False
+        self.size = 0
+        self.blobs: Mapping[bytes, bytes] | None = None
         self.answer: Answer | None = None
         self.error: Exception | None = None
 
@@ -106,7 +121,7 @@ class Outbox(Protocol):
         """Take an intent; idempotent by (intent, attempt)."""
         ...
 
-    def defer(self, world: str, intent: bytes) -> None:
+    def defer(self, name: Deferred) -> None:
         """Remember the name of an open intent for later; it is durable."""
         ...
 
@@ -135,9 +150,9 @@ class Publisher:
         """Hand on an intent."""
         self._take(job)
 
-    def defer(self, world: str, intent: bytes) -> None:
+    def defer(self, name: Deferred) -> None:
         """Never asked for: this outbox is never full."""
-        raise AssertionError(f"{world} {intent.hex()}")
+        raise AssertionError(name)
 
     def settled(self, world: str, intent: bytes) -> None:
         """Nobody runs who would have to stop."""
@@ -209,16 +224,23 @@ class Driver:
 
     def tick(self) -> bool:
         """Run one tick even when inputs wait, so that a flood cannot starve accepted work."""
-        frame = advance(self.world)
+        frame = self.decide()
         if frame is None:
             return False
         self.stage(frame)
         return True
 
+    def decide(self) -> Frame | None:
+        """Run the next tick and keep nothing of it yet; None when no cell is ready."""
+        return advance(self.world)
+
     def handle(self, ticket: Ticket) -> None:
         """Decide about one input; a refusal is staged too, for it may rest on staged frames."""
         self.points.at("inbox.taken")
         given = ticket.given
+        if ticket.blobs:
+            for digest, data in ticket.blobs.items():
+                self.blobs.put(digest, data)
         try:
             frame = (
                 _looked(self.world, given) if isinstance(given, Look) else submit(self.world, given)
@@ -301,7 +323,8 @@ class Driver:
             return
         self.points.at("intent.dispatched")
         if self.outbox.full:
-            self.outbox.defer(self.world.id, ident)
+            record = intent.record
+            self.outbox.defer(Deferred(self.world.id, ident, record.effect, record.executor))
         else:
             self.outbox.publish(self.job(ident, intent))
 
@@ -325,7 +348,23 @@ class Driver:
             workflow=record.origin.workflow,
             key=record.origin.key,
             grant=None if capability is None else capability.grant,
+            granted=self._granted(intent),
+            catalogue=self.world.catalogue(intent.manifest),
         )
+
+    def _granted(self, intent: Intent) -> Mapping[str, Any] | None:
+        """The fields of the grant that said yes: what an executor may do is bounded by them."""
+        judged, origin = intent.record.judged.capability, intent.record.origin
+        if judged is None:
+            return None
+        known = self.world.catalogue(intent.manifest).grants.get(judged.grant)
+        if known is not None:
+            return known.params
+        cell = self.world.cell(CellId(origin.workflow, origin.key))
+        assert cell is not None, "a cell with open intents exists"
+        assert cell.caps is not None, "a derived grant stands with its cell"
+        params: Mapping[str, Any] = cell.caps["grants"][judged.grant]["params"]
+        return params
 
     # ---- conveniences -----------------------------------------------------------------------
 
@@ -356,14 +395,14 @@ class Driver:
         self.run_until_idle()
         return ticket
 
-    def unfinished(self) -> list[bytes]:
+    def unfinished(self) -> list[Deferred]:
         """The open intents that an executor owes an outcome, in the order they were opened."""
         found = [
-            (intent.seq, path)
+            (intent.seq, path, intent.record.effect, intent.record.executor)
             for path, intent in self.world.intents.entries()
             if not kernel_owned(intent) and intent.hold is None
         ]
-        return [path for _, path in sorted(found)]
+        return [Deferred(self.world.id, path, *served) for _, path, *served in sorted(found)]
 
     def resume(self) -> None:
         """After opening: attempt every open intent again, in the order they were opened.
@@ -371,13 +410,10 @@ class Driver:
         Whether the outside was touched before the crash cannot be known, so each attempt is
         journaled before it is published.
         """
-        found = self.unfinished()
-        for path in found:
+        for name in self.unfinished():
             sample = self.clock.sample()
-            self.offer(Operate(sample, "attempt", "node", "restart", intent=path))
+            self.offer(Operate(sample, "attempt", "node", "restart", intent=name.intent))
         self.run_until_idle()
-        for path in found:
-            self.publish(path)
 
 
 def kernel_owned(intent: Intent) -> bool:

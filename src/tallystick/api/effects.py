@@ -1,0 +1,157 @@
+"""Effects over HTTP: open ones from the live world, settled ones from the journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.api.cells import accepted
+from tallystick.api.models import IntentReceipt, Operation, RevokeBody
+from tallystick.api.reads import live, page_of
+from tallystick.api.refusals import BadReceipt
+from tallystick.api.request import Request, Response
+from tallystick.api.routes import Handler
+from tallystick.api.seals import seal_of
+from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, UnknownName
+from tallystick.journal.base import Reader
+from tallystick.kernel.inputs import Operate, Receipt, RevokeGrant, Settle
+from tallystick.kernel.world import World
+from tallystick.values import canon
+from tallystick.views import effects, waiting
+from tallystick.views.effects import EffectFilter, Settlements
+
+_OPEN = "open"
+
+
+async def list_effects(request: Request) -> Response:
+    """GET W/effects: open effects; with another `?status=` (or `all`), those of the journal."""
+    query = request.query
+    status = query.get("status", _OPEN)
+    held = request.flag("held") if "held" in query else None
+    shown_status = None if status == "all" else status
+    wanted = EffectFilter(shown_status, query.get("effect"), held)
+    page = page_of(request)
+    serving = request.node.serving()
+    if status == _OPEN:
+        found = await live(request, lambda w: effects.effect_list(w, page, wanted, serving))
+        return Response(value=found)
+    upto = await live(request, lambda world: world.seq)
+    found = await request.node.read(
+        lambda reader: effects.effect_history(
+            reader.read(request.world, 0, upto), page, wanted, upto
+        )
+    )
+    return Response(value=found)
+
+
+async def show_effect(request: Request) -> Response:
+    """GET W/effects/{intent}: both halves of one effect."""
+    return Response(value=await _shown(request))
+
+
+async def why_effect(request: Request) -> Response:
+    """GET W/effects/{intent}/why: why it is open, or how it ended, and how it was judged."""
+    found = await _shown(request)
+    keys = ("intent", "effect", "status", "hold", "why", "reason", "judged", "receipt", "as_of")
+    return Response(value={key: found.get(key) for key in keys})
+
+
+async def _shown(request: Request) -> dict[str, Any]:
+    text = request.named["intent"]
+    serving = request.node.serving()
+
+    def look(world: World) -> tuple[dict[str, Any] | None, int]:
+        try:
+            intent = effects.open_intent(world, text)
+        except UnknownName:
+            return None, world.seq
+        found = effects.open_show(world, intent, serving)
+        found["reason"] = waiting.why(intent, serving).shown()
+        return found, world.seq
+
+    found, upto = await live(request, look)
+    if found is None:
+        found = await request.node.read(lambda reader: _settled(reader, request.world, text, upto))
+    return found
+
+
+def _settled(reader: Reader, world: str, text: str, upto: int) -> dict[str, Any]:
+    given = text.removeprefix("sha256:")
+    known = Settlements().read(reader.read(world, 0, upto)).known
+    found = [halves for intent, halves in known.items() if intent.hex().startswith(given)]
+    if len(found) > 1:
+        raise Rejected("more than one intent begins so", code="intent.ambiguous")
+    if not found:
+        raise UnknownName("no intent begins so", code="intent.unknown", where={"intent": text[:80]})
+    shown = effects.effect_show(found[0].asked, found[0].row(), found[0].receipt)
+    return {**shown, "reason": None, "as_of": upto}
+
+
+def operate_effect(verb: str) -> Handler:
+    """The handler of POST W/effects/{intent}/VERB."""
+
+    async def handler(request: Request) -> Response:
+        body = request.read(Operation)
+        text = request.named["intent"]
+        ident = await request.node.look(
+            request.world, lambda world: effects.open_intent(world, text).record.intent
+        )
+        given = Operate(request.sample(), verb, request.who.principal, body.reason, intent=ident)
+        return await accepted(request, given)
+
+    return handler
+
+
+async def post_receipt(request: Request) -> Response:
+    """POST W/receipts: a sealed outcome; whatever is wrong with it changes nothing."""
+    body = request.read(IntentReceipt)
+    if body.world not in (None, request.world, request.named["w"]):
+        raise Forbidden(
+            "the body names another world than the path",
+            code="auth.missing_world",
+            where={"path": "/world"},
+        )
+    receipt = Receipt(
+        body.world or request.world,
+        canon.raw_of(body.intent),
+        body.effect,
+        body.status,
+        body.payload,
+        body.executor,
+        body.attempt,
+        body.started_ns,
+        body.ended_ns,
+        body.usage,
+        seal_of(body.seal),
+    )
+    answer = (await request.node.offer(request.world, Settle(request.sample(), receipt)))[0]
+    if isinstance(answer, TallyError):
+        raise answer
+    return settled(answer.kind, answer.seq, answer.detail)
+
+
+def settled(kind: str, seq: int, detail: Any) -> Response:
+    """What an executor is told: settled, seen before, or dropped with the reason."""
+    if kind == "settled":
+        return Response(202, {"seq": seq, "status": "settled"})
+    if detail == "duplicate":
+        return Response(200, {"seq": seq, "status": "duplicate"})
+    raise _dropped(str(detail), seq)
+
+
+def _dropped(reason: str, seq: int) -> TallyError:
+    """A receipt that was dropped, as a refusal; the evidence stands in the journal."""
+    words = f"the receipt settles nothing: {reason}"
+    where = {"reason": reason, "seq": seq}
+    if reason in ("late", "stale_attempt"):
+        hint = "the intent went on without this attempt; ask for new work"
+        return Conflict(words, code=f"receipt.{reason}", where=where, hint=hint)
+    return BadReceipt(words, code=f"receipt.{reason}", where=where)
+
+
+async def revoke_grant(request: Request) -> Response:
+    """POST W/grants/{grant}/revoke: from now on it, and what derives from it, says no."""
+    body = request.read(RevokeBody)
+    given = RevokeGrant(
+        request.sample(), request.named["grant"], request.who.principal, body.reason
+    )
+    return await accepted(request, given)

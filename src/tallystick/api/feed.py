@@ -1,0 +1,98 @@
+"""The feed: durable frames as server-sent events, resumed without gap or repeat (K-45).
+
+`frame` carries the id of its last record; `progress` carries none, because it proves nothing.
+`head` says every few seconds where the journal ends; `behind` is said to a reader that is too slow,
+before it is left: it comes back with its last id and reads on from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+
+from tallystick.api.request import Request, Response
+from tallystick.errors import Rejected
+from tallystick.model.frames import Sealed
+from tallystick.views.journal import Entry, entries, row
+
+BRIEF_MAX: Final = 400
+_JSON: Final = msgspec.json.encode
+_SHOWN: Final = ("schema", "effect", "status", "outcome", "code", "reason", "verb")
+
+
+async def feed(request: Request) -> Response:
+    """GET W/feed: everything behind `?after=` or Last-Event-ID, then what becomes durable."""
+    after = request.number("after", 0, 2**63 - 1)
+    last = request.headers.get(b"last-event-id")
+    if last is not None:
+        if not last.isdigit() or len(last) > 18:
+            raise Rejected(
+                "Last-Event-ID is a sequence number",
+                code="request.bad_header",
+                where={"path": "Last-Event-ID"},
+            )
+        after = int(last)
+    stream = _events(request, after)
+    return Response(200, stream=stream, content_type=b"text/event-stream")
+
+
+async def _events(request: Request, after: int) -> AsyncIterator[bytes]:
+    wanted = _Wanted(request)
+    async for item in request.node.feed.subscribe(request.world, after):
+        if item.kind == "frame":
+            text = wanted.frame(item.body)
+            if text is not None:
+                yield text
+        else:
+            yield _event(item.kind, item.body)
+
+
+class _Wanted:
+    """The filters of one reader: kind, cell and effect; without them all is shown."""
+
+    def __init__(self, request: Request) -> None:
+        query = request.query
+        self._kind = query.get("kind")
+        self._workflow = query.get("workflow")
+        self._key = query.get("key")
+        self._effect = query.get("effect")
+
+    def frame(self, frame: Sealed) -> bytes | None:
+        """A frame as an event, or None when nothing in it is wanted."""
+        rows = [brief(entry) for entry in entries([frame])]
+        shown = [each for each in rows if self._passes(each)]
+        if not shown:
+            return None
+        return _event("frame", {"last": frame.last, "records": shown}, frame.last)
+
+    def _passes(self, shown: dict[str, Any]) -> bool:
+        return (
+            self._kind in (None, shown["kind"])
+            and self._workflow in (None, shown["workflow"])
+            and self._key in (None, str(shown["key"]))
+            and self._effect in (None, shown.get("effect"))
+        )
+
+
+def brief(entry: Entry) -> dict[str, Any]:
+    """A record in at most 400 bytes: what it is, about whom, and how it went."""
+    found = row(entry, None, 0)
+    record = found["record"]
+    shown = {name: found[name] for name in ("seq", "kind", "workflow", "key", "intent")}
+    for name in _SHOWN:
+        if isinstance(record.get(name), str):
+            shown[name] = record[name][:80]
+    if len(_JSON(shown)) > BRIEF_MAX:
+        shown["key"] = "..."
+    return shown
+
+
+def _event(kind: str, value: Any, ident: int | None = None) -> bytes:
+    lines = [b"event: ", kind.encode("ascii"), b"\n"]
+    if ident is not None:
+        lines += [b"id: %d\n" % ident]
+    # JSON escapes every line break, so one data line holds it whole.
+    lines += [b"data: ", _JSON(value), b"\n\n"]
+    return b"".join(lines)

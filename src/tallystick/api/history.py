@@ -1,0 +1,162 @@
+"""The journal over HTTP: its head, its rows, one record; and blobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tallystick.api.reads import live, page_of
+from tallystick.api.refusals import NoSuchRange
+from tallystick.api.request import Request, Response
+from tallystick.api.wire import BYTES
+from tallystick.errors import Rejected, UnknownName
+from tallystick.journal.base import Reader
+from tallystick.kernel import roots
+from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
+from tallystick.values import canon, names
+from tallystick.views import cells, journal, pages
+from tallystick.views.journal import KINDS, RowFilter
+
+_RANGE: Final = re.compile(rb"bytes=(\d{0,18})-(\d{0,18})")
+
+
+async def head(request: Request) -> Response:
+    """GET W/journal/head: where the durable journal ends."""
+    found = await request.node.read(lambda reader: reader.head(request.world))
+    shown = {
+        "world": request.world,
+        "seq": found.seq,
+        "head": canon.text_of(found.hash),
+        "epoch": found.epoch,
+    }
+    return Response(value=shown)
+
+
+async def rows(request: Request) -> Response:
+    """GET W/journal: a page of records; `?from=` begins at a sequence, filters by what it is."""
+    query = request.query
+    wanted, upto = await live(request, lambda world: (_filter(request, world), world.seq))
+    page = page_of(request)
+    first = request.number("from", 1, 2**63 - 1)
+    if page.after is None and first > 1:
+        page = pages.Page(page.limit, str(first - 1))
+    after = 0 if page.after is None else pages.number_cursor(page.after)
+    if query.get("kind") not in (None, *KINDS):
+        raise Rejected(
+            f"?kind= must be one of {', '.join(KINDS)}",
+            code="request.bad_query",
+            where={"path": "?kind"},
+        )
+
+    def read(reader: Reader) -> dict[str, Any]:
+        frames = reader.read(request.world, after, upto)
+        return journal.journal_list(frames, page, wanted, upto)
+
+    return Response(value=await request.node.read(read))
+
+
+def _filter(request: Request, world: World) -> RowFilter:
+    query = request.query
+    cell: CellId | None = None
+    if "workflow" in query:
+        cell = cells.cell_id(world, query["workflow"], query.get("key", "-"))
+    intent = None
+    if "intent" in query:
+        intent = _digest(query["intent"], "?intent")
+    return RowFilter(query.get("kind"), cell, intent)
+
+
+async def show(request: Request) -> Response:
+    """GET W/journal/{seq}: one record whole, with its frame."""
+    text = request.named["seq"]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise _no_seq(text)
+    seq = int(text)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        for frame in reader.read(request.world, max(seq - 1, 0)):
+            if frame.seq <= seq <= frame.last:
+                return journal.journal_show(frame, seq)
+            break
+        raise _no_seq(text)
+
+    return Response(value=await request.node.read(read))
+
+
+def _no_seq(text: str) -> UnknownName:
+    return UnknownName(
+        f"the journal has no record {text[:32]}",
+        code="journal.no_seq",
+        where={"seq": text[:32]},
+        hint="sequence numbers run from 1 to the head of the journal",
+    )
+
+
+def root_shown(world: World) -> dict[str, Any]:
+    """The shape of `world root`, but for the epoch, which the journal knows."""
+    state = roots.state_root(world)
+    return {
+        "world": world.id,
+        "seq": world.seq,
+        "logical_now_ns": world.logical_ns,
+        "state_root": canon.text_of(state),
+        "root": canon.text_of(roots.root_of(world, state)),
+        "head": canon.text_of(world.head),
+        "manifest": canon.text_of(world.manifest),
+    }
+
+
+async def root(request: Request) -> Response:
+    """GET W/root: state root and root, now or as of a sequence."""
+    shown = await live(request, root_shown)
+    found = await request.node.read(lambda reader: reader.head(request.world))
+    return Response(value={**shown, "epoch": found.epoch})
+
+
+# ---- blobs ----------------------------------------------------------------------------------
+
+
+async def put_blob(request: Request) -> Response:
+    """PUT W/blobs: keep bytes; they are durable when the hash comes back."""
+    digest = canon.digest_of(request.body)
+    await request.node.put_blob(request.world, request.body)
+    shown = {"hash": canon.text_of(digest), "size": len(request.body)}
+    return Response(201, shown)
+
+
+async def get_blob(request: Request) -> Response:
+    """GET W/blobs/{hash}: the bytes, whole or one range of them."""
+    digest = _digest(request.named["hash"], "/hash")
+    data = await request.node.read(lambda reader: reader.blob(request.world, digest))
+    if data is None:
+        raise UnknownName("this world has no such blob", code="blob.unknown")
+    fixed = ((b"accept-ranges", b"bytes"), (b"etag", b'"%s"' % digest.hex().encode()))
+    asked = request.headers.get(b"range")
+    if asked is None:
+        return Response(200, None, fixed, data, content_type=BYTES)
+    first, last = _range(asked, len(data))
+    place = (b"content-range", b"bytes %d-%d/%d" % (first, last, len(data)))
+    return Response(206, None, (*fixed, place), data[first : last + 1], content_type=BYTES)
+
+
+def _range(asked: bytes, size: int) -> tuple[int, int]:
+    found = _RANGE.fullmatch(asked)
+    if found is None or found.group(1) == found.group(2) == b"":
+        raise NoSuchRange("one range of bytes is read", where={"size": size})
+    first, last = found.group(1), found.group(2)
+    if not first:
+        start, end = max(size - int(last), 0), size - 1
+    else:
+        start, end = int(first), min(int(last) if last else size - 1, size - 1)
+    if start > end or start >= size:
+        raise NoSuchRange("the blob has no such range", where={"size": size})
+    return start, end
+
+
+def _digest(text: str, path: str) -> bytes:
+    if not names.is_hash(text):
+        raise Rejected(
+            "a hash is sha256: and 64 hex digits", code="request.bad_hash", where={"path": path}
+        )
+    return canon.raw_of(text)

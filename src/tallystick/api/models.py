@@ -1,0 +1,172 @@
+"""The bodies that routes take: closed shapes, so that a misspelt field is refused by its path.
+
+Bytes are base64 in JSON and bytes in CBOR.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Reason = Annotated[str, Meta(max_length=1024)]
+Tag = Annotated[str, Meta(max_length=200)]
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+HashText = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+IdemText = Annotated[str, Meta(pattern=r"^[\x20-\x7e]{1,128}$")]
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """A body with these fields and no others."""
+
+
+class NewWorld(Body):
+    """A world to create; `bundle` is a `.tally.zip`, an empty one when absent."""
+
+    name: Name
+    bundle: bytes | None = None
+
+
+class EventBody(Body):
+    """One event; `key` asserts the key that its subscribers will read from it."""
+
+    schema: str
+    value: Any
+    key: Any | UnsetType = UNSET
+    tags: tuple[Tag, ...] = ()
+    idempotency_key: IdemText | None = None
+
+
+class Operation(Body):
+    """Why an operator acts; `force` ends a cell that would handle the request itself."""
+
+    reason: Reason = ""
+    force: bool = False
+
+
+class ReceiptBody(Body):
+    """A sealed outcome; `payload` is the canonical document that the seal covers."""
+
+    executor: str
+    status: str
+    payload: bytes
+    started_ns: Natural
+    ended_ns: Natural
+    seal: dict[str, Any]
+    usage: dict[str, Natural] | None = None
+
+
+class IntentReceipt(ReceiptBody, kw_only=True):
+    """A sealed outcome that names its intent; `world`, when given, must be the path's."""
+
+    intent: HashText
+    attempt: Positive
+    effect: str
+    world: str | None = None
+
+
+class AskAnswer(Body):
+    """What a person answers."""
+
+    choice: str | None = None
+    answer: Any = None
+    comment: Reason | None = None
+
+
+class NewSnapshot(Body):
+    """Whether the snapshot is kept for ever."""
+
+    pin: bool = False
+
+
+class NewFork(Body):
+    """Where a fork begins, what it is called, and what becomes of open intents."""
+
+    name: Name
+    at: Positive | None = None
+    pending: str = "suspend"
+    pending_for: dict[str, str] = {}
+
+
+class AliasBody(Body):
+    """Which world a name means; `expect` is the one it must mean now."""
+
+    world: str
+    expect: str | None = None
+
+
+class VerifyOptions(Body):
+    """How much of a world is checked."""
+
+    level: str = "quick"
+
+
+class ReplayOptions(Body):
+    """Which part of a world is run again."""
+
+    from_seq: Natural = 0
+    to_seq: Positive | None = None
+    workflow: str | None = None
+
+
+class BackupOptions(Body):
+    """Where a backup goes."""
+
+    dest: str
+
+
+class GcOptions(Body):
+    """What a collection may remove."""
+
+    dry_run: bool = False
+
+
+class LeaseBody(Body):
+    """What a worker can do, and how much it takes."""
+
+    worker: Annotated[str, Meta(min_length=1, max_length=200)]
+    pools: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+    max: Annotated[int, Meta(ge=1, le=1000)] = 1
+    wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
+    lease_ms: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ExtendBody(Body):
+    """For how long a lease is wanted."""
+
+    lease_ms: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ProgressBody(Body):
+    """A progress frame; `payload` is a canonical document."""
+
+    seq: Positive
+    kind: Annotated[str, Meta(min_length=1, max_length=64)]
+    payload: bytes
+    seal: dict[str, Any] | None = None
+
+
+class NewToken(Body):
+    """A token to make; it can do no more than the one that makes it."""
+
+    principal: Annotated[str, Meta(min_length=1, max_length=200)]
+    scopes: tuple[str, ...]
+    worlds: tuple[str, ...] = ("*",)
+    expires_ns: Positive | None = None
+
+
+class NewKey(Body):
+    """A public key and what its seals count for."""
+
+    public_key: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    executors: tuple[str, ...]
+    effects: tuple[str, ...] = ("*",)
+
+
+class RevokeBody(Body):
+    """Why something is revoked."""
+
+    reason: Reason = ""

@@ -1,0 +1,77 @@
+"""Care of a node over HTTP: health, metrics, verify, replay, backup, collection, asks."""
+
+from __future__ import annotations
+
+from tallystick.api.models import (
+    AskAnswer,
+    BackupOptions,
+    GcOptions,
+    ReplayOptions,
+    VerifyOptions,
+)
+from tallystick.api.reads import live, page_of
+from tallystick.api.request import Request, Response
+from tallystick.views import effects
+from tallystick.views.effects import EffectFilter
+from tallystick.views.waiting import ASK
+
+_STATUS = {"ok": 200, "degraded": 200, "read_only": 200, "stopping": 503}
+
+
+async def health(request: Request) -> Response:
+    """GET /v1/health: open to all, and says one word."""
+    status = request.node.status()
+    return Response(_STATUS[status], {"status": status})
+
+
+async def metrics(request: Request) -> Response:
+    """GET /metrics: counters and gauges in the text form of Prometheus."""
+    text = request.node.metrics.text().encode()
+    return Response(200, raw=text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+async def verify(request: Request) -> Response:
+    """POST W/verify: check hashes, seals and roots; the first damage is named."""
+    body = request.read(VerifyOptions)
+    return Response(value=await request.node.ops.verify(request.world, body.level))
+
+
+async def replay(request: Request) -> Response:
+    """POST W/replay: run the ticks again and compare bytes; the first difference is named."""
+    body = request.read(ReplayOptions)
+    found = await request.node.ops.replay(request.world, body.from_seq, body.to_seq, body.workflow)
+    return Response(value=found)
+
+
+async def backup(request: Request) -> Response:
+    """POST /v1/backup: a whole copy at one sequence, while the node goes on."""
+    body = request.read(BackupOptions)
+    return Response(value=await request.node.ops.backup(body.dest))
+
+
+async def collect(request: Request) -> Response:
+    """POST /v1/gc: remove what nothing names."""
+    body = request.read(GcOptions)
+    return Response(value=await request.node.ops.gc(dry_run=body.dry_run))
+
+
+async def list_asks(request: Request) -> Response:
+    """GET W/asks: questions that wait for a person."""
+    page = page_of(request)
+    wanted = EffectFilter(effect=ASK)
+    serving = request.node.serving()
+    found = await live(request, lambda world: effects.effect_list(world, page, wanted, serving))
+    return Response(value=found)
+
+
+async def answer_ask(request: Request) -> Response:
+    """POST W/asks/{intent}: answer a question; only whom it was put to may."""
+    body = request.read(AskAnswer)
+    text = request.named["intent"]
+    intent = await request.node.look(
+        request.world, lambda world: effects.open_intent(world, text).record.intent
+    )
+    seq = await request.node.asks.answer(
+        request.world, intent, request.who.principal, body.choice, body.answer, body.comment
+    )
+    return Response(202, {"seq": seq})

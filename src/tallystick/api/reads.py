@@ -1,0 +1,26 @@
+"""What all reads share: live state or a look back, pages, and frames of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tallystick.api.request import Request
+from tallystick.kernel.world import World
+from tallystick.views.pages import Page
+
+T = TypeVar("T")
+
+
+async def live(request: Request, view: Callable[[World], T]) -> T:
+    """A view of the world now, or as of `?at=`; what it shows is durable."""
+    if request.at is None:
+        found: T = await request.node.look(request.world, view)
+    else:
+        found = await request.node.past(request.world, request.at, view)
+    return found
+
+
+def page_of(request: Request) -> Page:
+    """The page that a request asks for."""
+    return Page(request.limit, request.query.get("after"))

@@ -1,0 +1,88 @@
+"""`tally doctor`: is this folder, this machine and this node as they should be?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tallystick.cli import shapes, show
+from tallystick.cli.request import Request
+from tallystick.cli.verb import NO, OK, Done, Options, Verb, flag
+from tallystick.errors import TallyError
+
+_COLOURS = {"ok": "green", "warn": "yellow", "red": "red"}
+
+
+def _doctor(call: Any, options: Options) -> Done:
+    from tallystick.node.doctor import Check, examine, mend  # noqa: PLC0415  # needs the journal
+
+    config = call.config
+    fixed = mend(config) if options["fix"] else []
+    checks = examine(config)
+    if fixed:
+        checks.append(Check("fixed", "ok", fixed, "0600"))
+    if (config.data / "tally.db").exists():
+        checks += _effects(call)
+    red = any(check.level == "red" for check in checks)
+    return Done({"ok": not red, "checks": [check.shown() for check in checks]}, NO if red else OK)
+
+
+def _effects(call: Any) -> list[Any]:
+    """What only a node knows: effects that nobody serves, that are held, that are old."""
+    from tallystick.node.doctor import Check  # noqa: PLC0415  # as above
+
+    try:
+        worlds = call.ask(Request("GET", "/v1/worlds"))["items"]
+        rows = [row for world in worlds for row in _open(call, world["world"])]
+    except TallyError as why:
+        return [Check("effects", "warn", why.message, "a node that answers", why.hint)]
+    alone = sorted({row["effect"] for row in rows if _code(row) == "no_executor"})
+    held = sum(row["hold"] is not None for row in rows)
+    fix = "enable an executor, or start a worker for it" if alone else None
+    return [
+        Check("executors", "warn" if alone else "ok", alone or "all served", "all served", fix),
+        Check(
+            "held", "warn" if held else "ok", held, 0, "tally effect ls --held" if held else None
+        ),
+        Check("open", "ok", {"open": len(rows), "oldest_seq": _oldest(rows)}),
+    ]
+
+
+def _open(call: Any, world: str) -> list[dict[str, Any]]:
+    query = {"status": "open", "limit": 1000}
+    page = call.ask(Request("GET", f"/v1/worlds/{world}/effects", query))
+    found: list[dict[str, Any]] = page["items"]
+    return found
+
+
+def _code(row: dict[str, Any]) -> Any:
+    why = row["why"]
+    return why.get("code") if isinstance(why, dict) else why
+
+
+def _oldest(rows: list[dict[str, Any]]) -> int | None:
+    return min((row["opened_seq"] for row in rows), default=None)
+
+
+def _table(console: Console, value: Any) -> None:
+    for check in value["checks"]:
+        colour = _COLOURS[check["level"]]
+        found = escape(show.text_of(check["found"]))
+        console.print(f"[{colour}]{check['level']:<4}[/] {check['id']:<12} {found}", soft_wrap=True)
+        if check["level"] != "ok" and check["fix"]:
+            console.print(f"     want {escape(show.text_of(check['want']))}", soft_wrap=True)
+            console.print(f"     fix  {escape(check['fix'])}", soft_wrap=True)
+
+
+VERBS = (
+    Verb(
+        "doctor",
+        "look at the machine, the folder and the node; any red ends with 1",
+        _doctor,
+        (flag("fix", "narrow file modes that are too wide"),),
+        shapes.DOCTOR,
+        _table,
+    ),
+)

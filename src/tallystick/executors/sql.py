@@ -1,0 +1,245 @@
+"""The sql executor: one statement with bound values on a configured database.
+
+A database is known by its alias; where it is stands in the settings or in a secret, never in a
+request.
+A write needs three yeses: the settings of the alias, the grant, and `mode` in the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from tallystick.authority.enforcers import builtin
+from tallystick.authority.sqltext import read_statement
+from tallystick.errors import BadDefinition, TallyError
+from tallystick.executors.base import (
+    INLINE_BYTES_MAX,
+    ExecutorPorts,
+    Failed,
+    Job,
+    Ok,
+    Outcome,
+    Repeat,
+    Report,
+)
+from tallystick.executors.sql_sqlite import Answer, Query, SqlError, act, ask, opened
+from tallystick.values import canon
+
+QUERY: Final = "sys/sql.query@1"
+_ROWS_MAX: Final = 1000
+_BYTES_MAX: Final = 16 << 20
+STEPS: Final = ("begun", "ran", "kept", "committed")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """One alias: where the database is (`sqlite:PATH` or a secret's binding), and its mode."""
+
+    url: str
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSettings:
+    """The known databases, how much a statement may give back, and how many run at a time.
+
+    `busy_ms` is how long a lock of others is waited for.
+    """
+
+    databases: Mapping[str, Database]
+    bytes_max: int = _BYTES_MAX
+    slots: int = 8
+    busy_ms: int = 5000
+
+
+def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> SqlExecutor:
+    """The executor of `[executors.sql]`; BadDefinition when an alias is not well told."""
+    known = {
+        str(name): _database(str(name), told) for name, told in settings.get("dbs", {}).items()
+    }
+    limits = SqlSettings(
+        known, int(settings.get("max_bytes", _BYTES_MAX)), int(settings.get("slots", 8))
+    )
+    return SqlExecutor(limits, ports)
+
+
+def _database(name: str, told: Any) -> Database:
+    mode = told.get("mode", "read") if isinstance(told, Mapping) else None
+    if mode not in ("read", "write") or not isinstance(told.get("url"), str):
+        raise BadDefinition(
+            "a database has a url and a mode, read or write",
+            code="config.value",
+            where={"path": f"executors.sql.dbs.{name}"},
+        )
+    return Database(told["url"], mode == "write")
+
+
+def _no_step(_step: str) -> None:
+    return None
+
+
+class SqlExecutor:
+    """Performs `sys/sql.query@1`; `at` is called at each step of a write, for crash tests."""
+
+    name = "sql"
+    effects = frozenset((QUERY,))
+    repeat: Repeat = "same"
+
+    def __init__(
+        self, settings: SqlSettings, ports: ExecutorPorts, at: Callable[[str], None] = _no_step
+    ) -> None:
+        self.slots = settings.slots
+        self._settings = settings
+        self._ports = ports
+        self._at = at
+        self._threads = ThreadPoolExecutor(settings.slots, "tally-sql")
+        self._running: dict[bytes, threading.Event] = {}
+
+    async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
+        """Run the statement on a thread; it stops soon after the deadline or a cancel."""
+        stop = self._running.setdefault(job.intent, threading.Event())
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._perform, job, stop)
+        finally:
+            stop.set()
+            self._running.pop(job.intent, None)
+
+    async def cancel(self, job: Job) -> None:
+        """Interrupt the statement; its transaction is rolled back."""
+        stop = self._running.get(job.intent)
+        if stop is not None:
+            stop.set()
+
+    async def close(self) -> None:
+        """Interrupt what runs and wait for the threads."""
+        for stop in self._running.values():
+            stop.set()
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _perform(self, job: Job, stop: threading.Event) -> Outcome:
+        def late() -> bool:
+            return job.deadline_ns is not None and self._ports.now_ns() >= job.deadline_ns
+
+        try:
+            return self._judged(job, lambda: stop.is_set() or late())
+        except SqlError as error:
+            large = error.code == "sql.too_large"
+            return Failed("limit" if large else "client_error", error.code, error.message)
+        except apsw.InterruptError:
+            if stop.is_set():
+                return Failed("cancelled", "sql.cancelled", "the statement was cancelled")
+            return Failed("timeout", "sql.timeout", "the statement ran past its deadline")
+        except apsw.Error as error:
+            return _failed(error)
+
+    def _judged(self, job: Job, stopped: Callable[[], bool]) -> Outcome:
+        params = job.params
+        statement = read_statement(params["sql"])
+        if statement is None:
+            raise SqlError("sql.statement", "the text is not plainly one statement")
+        refused = self._refused(job, write=params.get("mode") == "write", verb=statement.verb)
+        if refused is not None:
+            return refused
+        where = self._place(self._settings.databases[params["db"]])
+        if isinstance(where, Failed):
+            return where
+        query = self._query(job)
+        busy_ms = self._settings.busy_ms
+        with opened(where, write=query.write, stopped=stopped, busy_ms=busy_ms) as connection:
+            if not query.write:
+                return _receipt(_kept(ask(connection, query)), job)
+            return _receipt(act(connection, query, job.dispatch_key, _kept, self._at), job)
+
+    def _refused(self, job: Job, *, write: bool, verb: str) -> Failed | None:
+        database = self._settings.databases.get(job.params["db"])
+        if database is None:
+            return Failed("not_found", "sql.db_unknown", "no such database is configured")
+        question = {"cap_params": job.grant or {}, "params": job.params, "effect": job.effect}
+        answer = builtin("sql", question)
+        if not answer.ok:
+            return Failed("scope", "sql.not_granted", answer.message or "not granted")
+        if verb == "write" and not write:
+            return Failed("scope", "sql.read_only", "a statement that writes needs mode write")
+        if write and not database.write:
+            return Failed("scope", "sql.read_only", "the database is configured for reading")
+        return None
+
+    def _query(self, job: Job) -> Query:
+        tables = (job.grant or {}).get("tables")
+        asked = job.params.get("max_rows")
+        return Query(
+            sql=job.params["sql"],
+            args=job.params["args"],
+            write=job.params.get("mode") == "write",
+            tables=None if tables is None else frozenset(name.lower() for name in tables),
+            rows_max=_ROWS_MAX if asked is None else asked,
+            bytes_max=self._settings.bytes_max,
+        )
+
+    def _place(self, database: Database) -> Path | Failed:
+        """The file of a database; relative paths stand beside the data folder."""
+        url = database.url
+        if url.partition(":")[0] in ("env", "file", "store"):
+            if self._ports.secrets is None:
+                return Failed(
+                    "auth", "sql.url_missing", "the node has no secrets to resolve the url"
+                )
+            try:
+                url = self._ports.secrets.value(url)
+            except TallyError as error:
+                return Failed("auth", error.code, "the url of the database is not bound")
+        scheme, _, rest = url.partition(":")
+        if scheme != "sqlite" or not rest.lstrip("/"):
+            return Failed("client_error", "sql.engine", "only sqlite:PATH is served")
+        # sqlite:///a/b is the absolute /a/b, sqlite://a/b and sqlite:a/b are relative.
+        path = rest.removeprefix("//")
+        return self._ports.folder.absolute().parent / path
+
+
+def _kept(answer: Answer) -> bytes:
+    """An answer as it is remembered: rows inline, since blobs of a lost attempt are lost too."""
+    return canon.encode(
+        {
+            "columns": list(answer.columns),
+            "rows": answer.rows,
+            "row_count": answer.row_count,
+            "truncated": answer.truncated,
+        }
+    )
+
+
+def _receipt(kept: bytes, job: Job) -> Ok:
+    value = canon.decode(kept)
+    rows = canon.encode(value["rows"])
+    inline = len(rows) <= INLINE_BYTES_MAX
+    value["rows"] = value["rows"] if inline else None
+    value["rows_ref"] = None if inline else job.blobs.put(rows)
+    return Ok(value)
+
+
+def _failed(error: apsw.Error) -> Failed:
+    """What SQLite refused, by whose fault; its messages name tables, never places of the host."""
+    if isinstance(error, apsw.AuthError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return Failed("scope", "sql.refused", str(error))
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Failed("conflict", "sql.busy", "the database is locked", retryable=True)
+    if isinstance(error, apsw.ConstraintError):
+        return Failed("client_error", "sql.constraint", str(error))
+    if isinstance(error, apsw.CantOpenError):
+        return Failed("connection", "sql.cannot_open", "the database cannot be opened")
+    if isinstance(error, apsw.FullError | apsw.TooBigError | apsw.NoMemError):
+        return Failed("limit", "sql.limit", str(error))
+    if isinstance(error, apsw.SQLError | apsw.BindingsError | apsw.MismatchError | apsw.RangeError):
+        return Failed("client_error", "sql.invalid", str(error))
+    if isinstance(error, apsw.IOError):
+        return Failed("outcome_unknown", "sql.io", str(error), retryable=True)
+    return Failed("server_error", "sql.failed", str(error))

@@ -1,0 +1,364 @@
+"""Dispatch: from a durable intent to an executor, and from its outcome to a receipt (K-04, K-27).
+
+Theory of operation.
+Each executor is a lane with slots; what finds no slot waits, by name only once many wait, because
+the journal keeps the rest.
+An intent is settled exactly once and attempted at least once: the kernel sees to the first, and
+here one job has one outcome, whatever its executor does.
+Outcomes that end in the same turn of the loop share one seal.
+Everything here runs on the io thread.
+"""
+
+# tidy: the life of a job from publication to receipt is one story.
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallystick.executors.base import Blobs, Executor, Failed, Job, Outcome
+from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
+from tallystick.node.driver import Deferred, Published
+from tallystick.node.receipts import Ended
+from tallystick.values import canon
+
+CARRIED_MAX: Final = 1_000  # waiting intents that are kept whole; more wait by name
+Key = tuple[str, bytes]
+
+
+class Origin(NamedTuple):
+    """The cell that asked."""
+
+    workflow: str
+    key: bytes
+
+
+class Shelf:
+    """The blobs of a job's world, and those that become durable with its receipt."""
+
+    __slots__ = ("_read", "_world", "put_now")
+
+    def __init__(self, world: str, read: Callable[[str, bytes], bytes | None]) -> None:
+        self._world = world
+        self._read = read
+        self.put_now: dict[bytes, bytes] = {}
+
+    def get(self, hash_text: str) -> bytes | None:
+        """The bytes of a blob of this world."""
+        digest = canon.raw_of(hash_text)
+        return self.put_now.get(digest) or self._read(self._world, digest)
+
+    def put(self, body: bytes) -> str:
+        """Keep bytes for the receipt's commit."""
+        digest = canon.digest_of(body)
+        self.put_now[digest] = body
+        return canon.text_of(digest)
+
+
+class Sink(Protocol):
+    """What dispatch asks of the node."""
+
+    def ended(self, jobs: list[Ended]) -> None:
+        """Settle these."""
+        ...
+
+    def wanted(self, names: list[Deferred]) -> None:
+        """Publish these again, whole, if they are still open."""
+        ...
+
+    async def progress(self, job: Published, seq: int, kind: str, payload: Any) -> None:
+        """Note a progress frame; waits when the job has no credit."""
+        ...
+
+    async def secrets(self, job: Published, params: Any) -> dict[str, str] | Failed:
+        """The plain values that the params refer to."""
+        ...
+
+    def blob(self, world: str, digest: bytes) -> bytes | None:
+        """A durable blob."""
+        ...
+
+    def now_ns(self) -> int:
+        """The node's time."""
+        ...
+
+    def backlog(self, waiting: int) -> None:
+        """How many intents wait for a slot."""
+        ...
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An intent that waits for a slot; `job` is None when only its name is kept."""
+
+    name: Deferred
+    job: Published | None
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class Lane:
+    """An executor and who waits for it."""
+
+    executor: Executor
+    slots: int
+    on_restart: str = "repeat"
+    running: int = 0
+    waiting: deque[Waiting] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class Running:
+    """A job in the hands of its executor."""
+
+    job: Published
+    lane: Lane
+    task: asyncio.Task[None] | None = None
+    given: Job | None = None
+    progress: int = 0
+
+
+class Dispatch:
+    """Lanes of executors; one job per open intent at a time."""
+
+    def __init__(self, sink: Sink, slots: int) -> None:
+        self._sink = sink
+        self._slots = slots
+        self._lanes: dict[str, Lane] = {}
+        self._takers: dict[str, Callable[[Published], None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Key, Waiting] = {}
+        self._ended: list[Ended] = []
+        self._parting: dict[asyncio.Task[None], None] = {}
+        self.running: dict[Key, Running] = {}
+        self.unserved: dict[Key, Deferred] = {}
+        self.stopping = False
+
+    # ---- who serves what --------------------------------------------------------------------
+
+    def serve(
+        self, executor: Executor, names: Iterable[str] = (), on_restart: str = "repeat"
+    ) -> None:
+        """Let an executor perform its effects, and whatever asks for these names too."""
+        lane = Lane(executor, min(executor.slots, self._slots), on_restart)
+        for name in (*sorted(executor.effects), *names):
+            self._lanes[name] = lane
+
+    def fails_at_restart(self, name: Deferred) -> bool:
+        """True when an intent of unknown fate is settled instead of attempted again."""
+        lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+        return lane is not None and lane.on_restart == "fail"
+
+    def divert(self, name: str, take: Callable[[Published], None]) -> None:
+        """Let something else than an executor take an effect: asks and remote workers do."""
+        self._takers[name] = take
+
+    def executors(self) -> list[Executor]:
+        """Every executor once."""
+        return list({id(lane): lane.executor for lane in self._lanes.values()}.values())
+
+    def serves(self, effect: str, executor: str) -> bool:
+        """True when somebody here performs the effect."""
+        names = (effect, executor)
+        return any(name in self._lanes or name in self._takers for name in names)
+
+    def works_for(self, world: str) -> bool:
+        """True while a job of a world runs or waits for a slot."""
+        return any(key[0] == world for key in (*self.running, *self._waiting))
+
+    def waiting_count(self) -> int:
+        """How many intents wait for a slot."""
+        return len(self._waiting)
+
+    # ---- taking -----------------------------------------------------------------------------
+
+    def publish(self, job: Published) -> None:
+        """Start a job, or let it wait; what runs or waits already is left alone."""
+        key = (job.world, job.intent)
+        running = self.running.get(key)
+        if self.stopping or (running is not None and running.job.attempt == job.attempt):
+            return
+        take = self._takers.get(job.effect) or self._takers.get(job.executor)
+        if take is not None:
+            take(job)
+            return
+        lane = self._lanes.get(job.effect) or self._lanes.get(job.executor)
+        if lane is None:
+            self.unserved[key] = Deferred(job.world, job.intent, job.effect, job.executor)
+        elif lane.running < lane.slots:
+            self._start(lane, job)
+        else:
+            self._wait(lane, Deferred(job.world, job.intent, job.effect, job.executor), job)
+
+    def defer(self, name: Deferred) -> None:
+        """Let an intent wait by name."""
+        if self.stopping:
+            return
+        lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+        if lane is None or lane.running < lane.slots:
+            self._sink.wanted([name])
+        else:
+            self._wait(lane, name, None)
+
+    def _wait(self, lane: Lane, name: Deferred, job: Published | None) -> None:
+        key = (name.world, name.intent)
+        known = self._waiting.get(key)
+        if known is not None:
+            known.job = job or known.job
+            return
+        entry = self._waiting[key] = Waiting(name, job)
+        lane.waiting.append(entry)
+        self._sink.backlog(len(self._waiting))
+
+    def _next(self, lane: Lane) -> None:
+        """A slot is free: the first that waits has it."""
+        wanted: list[Deferred] = []
+        while lane.waiting and lane.running + len(wanted) < lane.slots and not self.stopping:
+            entry = lane.waiting.popleft()
+            if entry.gone:
+                continue
+            del self._waiting[entry.name.world, entry.name.intent]
+            if entry.job is not None:
+                self._start(lane, entry.job)
+            else:
+                wanted.append(entry.name)
+        if wanted:
+            self._sink.wanted(wanted)
+        self._sink.backlog(len(self._waiting))
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """An intent is over; whoever still works on it may stop."""
+        key = (world, intent)
+        entry = self._waiting.pop(key, None)
+        if entry is not None:
+            entry.gone = True
+        self.unserved.pop(key, None)
+        running = self.running.get(key)
+        if running is not None:
+            self._stop(running)
+
+    def lost(self, world: str) -> None:
+        """Another node owns the world: nothing here works for it any more."""
+        for key in [key for key in (*self.running, *self._waiting) if key[0] == world]:
+            self.settled(*key)
+
+    # ---- one job ----------------------------------------------------------------------------
+
+    def _start(self, lane: Lane, job: Published) -> None:
+        lane.running += 1
+        run = self.running[job.world, job.intent] = Running(job, lane)
+        run.task = self._loop.create_task(self._run(run))
+
+    async def _run(self, run: Running) -> None:
+        job, lane = run.job, run.lane
+        shelf = Shelf(job.world, self._sink.blob)
+        started_ns = self._sink.now_ns()
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._perform(run, shelf)
+        except asyncio.CancelledError:
+            # The intent is over, or the node stops; either way nobody waits for an outcome.
+            outcome = None
+        except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
+            outcome = Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
+        finally:
+            lane.running -= 1
+            if self.running.get((job.world, job.intent)) is run:
+                del self.running[job.world, job.intent]
+        if outcome is not None:
+            self._end(Ended(job, outcome, started_ns, self._sink.now_ns(), shelf.put_now))
+        if lane.waiting:
+            self._next(lane)
+
+    async def _perform(self, run: Running, shelf: Shelf) -> Outcome:
+        params = canon.decode(run.job.params)
+        secrets = await self._sink.secrets(run.job, params)
+        if isinstance(secrets, Failed):
+            return secrets
+        job = _job(run.job, params, secrets, shelf)
+        scrubber = Scrubber.of(job)
+        stream = StreamScrubber(scrubber)
+        if secrets:
+            job = replace(job, blobs=ScrubbedBlobs(shelf, scrubber))
+        run.given = job
+
+        async def report(kind: str, payload: Any) -> None:
+            # A secret may come in two pieces, so the stream is scrubbed as a whole.
+            for frame in stream.feed(kind, payload) if secrets else ((kind, payload),):
+                await self._progress(run, *frame)
+
+        outcome: Outcome | None = await run.lane.executor.perform(job, report)
+        for frame in stream.rest():
+            await self._progress(run, *frame)
+        if outcome is None:
+            return Failed("no_outcome", "effect.no_outcome", "the executor gave no outcome")
+        return scrubber.outcome(outcome) if secrets else outcome
+
+    async def _progress(self, run: Running, kind: str, payload: Any) -> None:
+        run.progress += 1
+        await self._sink.progress(run.job, run.progress, kind, payload)
+
+    def _end(self, ended: Ended) -> None:
+        if not self._ended:
+            self._loop.call_soon(self._flush)
+        self._ended.append(ended)
+
+    def _flush(self) -> None:
+        ended, self._ended = self._ended, []
+        self._sink.ended(ended)
+
+    # ---- stopping ---------------------------------------------------------------------------
+
+    def _stop(self, run: Running) -> None:
+        if run.task is None or run.task.done():
+            return
+        run.task.cancel()
+        if run.given is not None:
+            parting = self._loop.create_task(self._part(run.lane.executor, run.given))
+            self._parting[parting] = None
+            parting.add_done_callback(lambda task: self._parting.pop(task, None))
+
+    async def _part(self, executor: Executor, job: Job) -> None:
+        """Tell the outside that nobody waits; best effort, so a failure is of no consequence."""
+        try:
+            await asyncio.wait_for(executor.cancel(job), 5)
+        except Exception:  # noqa: BLE001 - the intent is settled whatever the executor does now
+            return
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more; let what runs end within some seconds, then stop it."""
+        self.stopping = True
+        tasks = [run.task for run in self.running.values() if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for run in list(self.running.values()):
+            self._stop(run)
+        rest = [task for task in (*tasks, *self._parting) if not task.done()]
+        if rest:
+            await asyncio.wait(rest, timeout=5)
+        if self._ended:
+            self._flush()
+
+    async def close(self) -> None:
+        """Give back what the executors hold."""
+        for executor in self.executors():
+            await executor.close()
+
+
+def _job(job: Published, params: Any, secrets: Mapping[str, str], blobs: Blobs) -> Job:
+    return Job(
+        world=job.world,
+        intent=job.intent,
+        dispatch_key=job.dispatch_key,
+        effect=job.effect,
+        executor=job.executor,
+        params=params,
+        grant=job.granted,
+        attempt=job.attempt,
+        deadline_ns=job.deadline_ns,
+        origin=Origin(job.workflow, job.key),
+        secrets=secrets,
+        blobs=blobs,
+    )

@@ -1,0 +1,174 @@
+"""Opening and closing a node: the one place where its parts are joined.
+
+Opening folds each world from its newest snapshot and runs no user code (D2).
+Closing stops ingress, lets executors end, commits what is staged and leaves a snapshot and a
+checkpoint, so that the next start is quick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from tallystick.errors import TallyError
+from tallystick.executors.base import Executor, ExecutorPorts
+from tallystick.executors.secrets import Bindings
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.kernel.catalogues import Catalogues
+from tallystick.kernel.world import Settings
+from tallystick.node.config import Config
+from tallystick.node.dispatch import Dispatch
+from tallystick.node.driver import Deferred, Ports
+from tallystick.node.duties import Duties
+from tallystick.node.engine import Engine, Pace
+from tallystick.node.files import Files, Lock
+from tallystick.node.hosting import Hosting, Modules
+from tallystick.node.keys import node_key
+from tallystick.node.node import Held, Node
+from tallystick.node.outlet import Outlet, Parcel
+from tallystick.node.outside import Outside
+from tallystick.node.points import Points
+from tallystick.node.resume import Resume
+from tallystick.node.served import serve_executors
+from tallystick.node.split import SplitJournal
+from tallystick.node.writer import Writer
+
+
+async def open_node(
+    config: Config,
+    modules: Modules,
+    *,
+    passive: bool = False,
+    executors: Sequence[Executor] = (),
+) -> Node:
+    """Take the folder, open every world, and start; `passive` performs no effects.
+
+    Refuses with `node.locked` a folder that another process has.
+    """
+    files = Files(config.data)
+    files.make()
+    lock = Lock(files)
+    try:
+        return await _open(config, files, lock, modules, passive=passive, executors=executors)
+    except BaseException:
+        lock.release()
+        raise
+
+
+# tidy: the order in which the parts are joined is the point.
+async def _open(
+    config: Config,
+    files: Files,
+    lock: Lock,
+    modules: Modules,
+    *,
+    passive: bool,
+    executors: Sequence[Executor],
+) -> Node:
+    # A commit that has landed must not wait for a busy thread to give up its turn.
+    sys.setswitchinterval(0.001)
+    node = Node(config, Held(files, lock, node_key(files.keys)), modules)
+    node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill)
+    node.writer = Writer(node.journal, node.metrics.committed)
+    _join(node)
+    bindings = Bindings(files.root, os.environ)
+    node.outside = Outside(node, bindings)
+    node.dispatch = Dispatch(node.outside, config.dispatch.slots)
+    node.dispatch.stopping = passive
+    node.resume = Resume(node)
+    node.duties = Duties(node)
+    node.writer.start()
+    node.engine.start()
+    try:
+        if not passive:
+            ports = ExecutorPorts(files.root, bindings, node.clock.now_ns)
+            serve_executors(node, ports, executors)
+        await _open_worlds(node, passive=passive)
+    except BaseException:
+        await close_node(node, 0)
+        raise
+    node.duties.start()
+    return node
+
+
+def _join(node: Node) -> None:
+    config = node.config
+    outlet = Outlet()
+
+    def post(parcel: Parcel) -> None:
+        node.loop.call_soon_threadsafe(node.released, parcel)
+
+    pace = Pace(
+        config.journal.max_frames,
+        config.journal.max_bytes,
+        int(config.journal.max_wait_ms * 1_000_000),
+        config.node.snapshot_every,
+        int(config.executors.of("timer")["catchup_rate"]),
+    )
+    node.engine = Engine(node.writer, pace, outlet, post)
+    node.reader = node.journal.reader()
+    journal = SplitJournal(node.reader, node.writer)
+    settings = Settings(
+        cell_cache=config.node.cell_cache,
+        resident_bytes_max=config.node.resident_bytes_max,
+        catalogues=Catalogues(),
+    )
+    ports = Ports(journal, node.clock, outlet, Points())
+    node.hosting = Hosting(ports, node.modules, settings, node.clock)
+
+
+async def _open_worlds(node: Node, *, passive: bool) -> None:
+    """Open every world of the journal; what was on its way is taken up again, in bounds."""
+    node.names = await node.read(lambda reader: reader.aliases())
+    rows = await node.read(lambda reader: reader.worlds())
+    for row in rows:
+        if row.head.seq == 0:
+            continue  # registered, and the node died before its first frame was durable
+
+        def host(world: str = row.world) -> tuple[int, list[Deferred]]:
+            hosted = node.hosting.open(world)
+            node.engine.worlds[world] = hosted
+            return hosted.driver.head.seq, hosted.driver.unfinished()
+
+        head, unfinished = await node.on_kernel(host)
+        node.welcome(row.world, head)
+        if not passive:
+            node.resume.add(unfinished)
+
+
+async def close_node(node: Node, drain_s: float | None = None) -> None:
+    """Stop: no new events, let executors end, commit, snapshot, checkpoint, let go of the folder.
+
+    After a failed sync only the letting go is done: nothing is written any more.
+    """
+    node.stopping = True
+    node.engine.draining = True
+    await node.resume.stop()
+    await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s)
+    await node.duties.stop()
+    if node.engine.failed is None:
+        await node.duties.last()
+    await asyncio.to_thread(node.engine.stop)
+    await asyncio.sleep(0)  # let the last release be handed on
+    await node.dispatch.close()
+    await asyncio.to_thread(node.writer.stop)
+    node.feed.close()
+    node.threads.shutdown()
+    _let_go(node)
+
+
+def _let_go(node: Node) -> None:
+    node.outside.close()
+    node.reader.close()
+    failed = node.engine.failed
+    try:
+        node.journal.close()
+    except TallyError:
+        if failed is None:
+            raise
+    node.files.node.unlink(missing_ok=True)
+    node.lock.release()
+    if not node.stopped.done():
+        node.stopped.set_result(failed)

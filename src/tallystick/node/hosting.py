@@ -1,0 +1,73 @@
+"""Hosting: what the kernel's thread does to have a world in its hands, or another one.
+
+These run on the kernel's thread, between turns, and use the journal there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tallystick.journal.base import Head
+from tallystick.journal.staged import StagedBlobs
+from tallystick.kernel.index import Blobs
+from tallystick.kernel.world import Settings
+from tallystick.model.abi import Runner
+from tallystick.node.clock import AheadClock, Clock, SystemClock
+from tallystick.node.driver import Driver, Ports
+from tallystick.node.engine import Hosted
+from tallystick.node.worlds import (
+    ForkOrder,
+    NewWorld,
+    create_world,
+    fork_world,
+    open_driver,
+    world_at,
+)
+
+Modules = Callable[[Blobs], Runner]
+"""Makes the runner of one world, which reads module code from the world's own blobs."""
+
+
+class Hosting(NamedTuple):
+    """What every world of a node is hosted with."""
+
+    ports: Ports
+    modules: Modules
+    settings: Settings
+    clock: SystemClock
+
+    def open(self, world: str) -> Hosted:
+        """Open a world of the journal; becomes its only writer."""
+        runner = self.modules(StagedBlobs(self.ports.journal, world))
+        driver = open_driver(self.ports, world, runner, self.settings)
+        driver.clock = self._clock(driver.world.logical_ns)
+        return self._hosted(driver)
+
+    def create(self, new: NewWorld) -> Hosted:
+        """Create a world and make its first frame durable."""
+        staged = StagedBlobs(self.ports.journal, new.world)
+        for digest, data in new.blobs.items():
+            staged.put(digest, data)
+        return self._hosted(create_world(self.ports, new, self.modules(staged), self.settings))
+
+    def fork(self, order: ForkOrder) -> Hosted:
+        """Fork a world; its first frame is durable then."""
+        runner = self.modules(StagedBlobs(self.ports.journal, order.parent))
+        return self._hosted(fork_world(self.ports, order, runner, self.settings))
+
+    def _clock(self, logical_ns: int) -> Clock:
+        """Time goes on from what the journal has seen, also when the wall clock stepped back."""
+        ahead = logical_ns - self.clock.now_ns()
+        return self.clock if ahead <= 0 else AheadClock(self.clock, ahead)
+
+    def _hosted(self, driver: Driver) -> Hosted:
+        world, runner = driver.world.id, driver.world.runner
+
+        def reopen(head: Head) -> Driver:
+            """The same world from the disk, under the same epoch: what ran ahead is gone."""
+            again = world_at(self.ports.journal, world, runner, settings=self.settings)
+            assert isinstance(again.blobs, StagedBlobs), "a hosted world stages its blobs"
+            return Driver(again, self.ports, again.blobs, Head(again.seq, again.head, head.epoch))
+
+        return Hosted(driver, reopen)

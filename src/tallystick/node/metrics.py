@@ -1,0 +1,103 @@
+"""Metrics: what the node counts, in the text form that Prometheus reads (04 section 12).
+
+No key and no payload is ever a label.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+Labels = tuple[tuple[str, str], ...]
+
+_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_COUNTS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+
+
+class Histogram:
+    """Observations in buckets."""
+
+    __slots__ = ("_bounds", "_buckets", "count", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._buckets = [0] * (len(bounds) + 1)
+        self.count = 0
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        self._buckets[bisect_left(self._bounds, value)] += 1
+        self.count += 1
+        self.total += value
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """Bound and cumulated count, the unbounded last."""
+        seen = 0
+        for bound, here in zip((*map(str, self._bounds), "+Inf"), self._buckets, strict=True):
+            seen += here
+            yield bound, seen
+
+
+class Metrics:
+    """Counters and histograms; gauges are asked for when somebody reads."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, int]] = {}
+        self._histograms: dict[str, dict[Labels, Histogram]] = {}
+        self._gauges: dict[str, Callable[[], Mapping[Labels, float]]] = {}
+
+    def count(self, name: str, by: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        rows = self._counters.setdefault(name, {})
+        key = tuple(sorted(labels.items()))
+        rows[key] = rows.get(key, 0) + by
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Add to a histogram; names that end in `_frames` count, others are seconds."""
+        rows = self._histograms.setdefault(name, {})
+        key = tuple(sorted(labels.items()))
+        found = rows.get(key)
+        if found is None:
+            found = rows[key] = Histogram(_COUNTS if name.endswith("_frames") else _SECONDS)
+        found.observe(value)
+
+    def gauge(self, name: str, ask: Callable[[], Mapping[Labels, float]]) -> None:
+        """Let a gauge be asked for at reading time."""
+        self._gauges[name] = ask
+
+    def committed(self, seconds: float, frames: int) -> None:
+        """A commit took so long and held so many frames."""
+        self.observe("tally_commit_seconds", seconds)
+        self.observe("tally_commit_frames", frames)
+
+    def text(self) -> str:
+        """Everything, as text."""
+        lines: list[str] = []
+        for name, rows in sorted(self._counters.items()):
+            lines.append(f"# TYPE {name} counter")
+            lines += [f"{name}{_labels(key)} {value}" for key, value in sorted(rows.items())]
+        for name, ask in sorted(self._gauges.items()):
+            lines.append(f"# TYPE {name} gauge")
+            lines += [f"{name}{_labels(key)} {value:g}" for key, value in sorted(ask().items())]
+        for name, found in sorted(self._histograms.items()):
+            lines.append(f"# TYPE {name} histogram")
+            for key, histogram in sorted(found.items(), key=lambda row: row[0]):
+                lines += [
+                    f"{name}_bucket{_labels((*key, ('le', bound)))} {seen}"
+                    for bound, seen in histogram.rows()
+                ]
+                lines.append(f"{name}_sum{_labels(key)} {histogram.total:g}")
+                lines.append(f"{name}_count{_labels(key)} {histogram.count}")
+        return "\n".join(lines) + "\n"
+
+
+def _labels(key: Labels) -> str:
+    if not key:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in key) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

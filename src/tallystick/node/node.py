@@ -1,0 +1,385 @@
+"""The node: worlds, threads and the outside, behind one face for the API and the command line.
+
+Three threads, joined by queues only: the io thread (asyncio: HTTP, feed, executors), the kernel's
+thread (`engine`) and the writer's (`writer`).
+A caller on the io thread offers inputs or looks at live state; both are answered once what they
+rest on is durable.
+Reads of history run in worker threads over connections of their own.
+"""
+
+# tidy: the face of the node is one list of verbs.
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from tallystick.errors import (
+    Busy,
+    Conflict,
+    NotOwner,
+    Rejected,
+    TallyError,
+    Unavailable,
+    UnknownName,
+)
+from tallystick.journal.base import Reader
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.kernel.draft import Answer
+from tallystick.kernel.inputs import Input, Submit, TakeSnapshot
+from tallystick.kernel.world import World
+from tallystick.model.bundle import Bundle
+from tallystick.model.frames import Sealed
+from tallystick.node.calls import Call, detail_of, outcome_of
+from tallystick.node.clock import AheadClock, SystemClock
+from tallystick.node.config import Config
+from tallystick.node.dispatch import Dispatch
+from tallystick.node.driver import Look, Ticket
+from tallystick.node.engine import Engine, Hosted
+from tallystick.node.feed import Feed
+from tallystick.node.files import Files, Lock
+from tallystick.node.hosting import Hosting, Modules
+from tallystick.node.keys import KeyFile
+from tallystick.node.metrics import Metrics
+from tallystick.node.outlet import Parcel
+from tallystick.node.worlds import ForkOrder, NewWorld, world_at
+from tallystick.node.writer import Writer
+from tallystick.values.names import is_field, is_uuid
+
+if TYPE_CHECKING:  # these are made of a node, so they import it
+    from tallystick.node.duties import Duties
+    from tallystick.node.outside import Outside
+    from tallystick.node.resume import Resume
+
+T = TypeVar("T")
+
+_RETRY_MS = 200
+_QUIET_LOOK_S = 0.01
+
+
+class Held(NamedTuple):
+    """What a node holds of its folder: the files, the lock on them, and the node's key."""
+
+    files: Files
+    lock: Lock
+    key: KeyFile
+
+
+class Lane:
+    """How much of a world's ingress was given; the engine counts what it has taken."""
+
+    __slots__ = ("bytes", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+
+
+class Node:
+    """A process that hosts worlds; made by `host.open_node`, used on the io thread."""
+
+    # tidy: everything that a node holds, named once.
+    def __init__(self, config: Config, held: Held, modules: Modules) -> None:
+        self.config = config
+        self.files = held.files
+        self.folder = held.files.root
+        self.key = held.key
+        self.lock = held.lock
+        self.modules = modules
+        self.metrics = Metrics()
+        self.clock = SystemClock()
+        self.loop = asyncio.get_running_loop()
+        self.stopped: asyncio.Future[TallyError | None] = self.loop.create_future()
+        self.stopping = False
+        self.names: dict[str, str] = {}
+        self.lanes: dict[str, Lane] = {}
+        self.feed = Feed(self._frames, config.http.feed_buffer)
+        self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
+        # Set by `host`, which joins the parts.
+        self.journal: SqliteJournal
+        self.reader: Reader  # of the kernel's thread
+        self.writer: Writer
+        self.engine: Engine
+        self.hosting: Hosting
+        self.dispatch: Dispatch
+        self.outside: Outside
+        self.resume: Resume
+        self.duties: Duties
+
+    # ---- what is here -----------------------------------------------------------------------
+
+    def status(self) -> str:
+        """`ok`, `degraded` (an effect nobody serves), `read_only` (disk full) or `stopping`."""
+        if self.stopping or self.engine.failed is not None:
+            return "stopping"
+        if self.engine.read_only:
+            return "read_only"
+        return "degraded" if self.dispatch.unserved else "ok"
+
+    def worlds(self) -> dict[str, str]:
+        """The worlds that are open here: id by name."""
+        return {name: world for name, world in self.names.items() if world in self.engine.worlds}
+
+    def resolve(self, name: str) -> str:
+        """The id of a world by name or id."""
+        world = self.names.get(name, name)
+        if world not in self.engine.worlds:
+            raise UnknownName(
+                f"no world {name} here",
+                code="world.unknown",
+                where={"world": name},
+                hint=f"known: {', '.join(sorted(self.names)) or 'none yet'}",
+            )
+        return world
+
+    def name_of(self, world: str) -> str:
+        """The first name of a world, or its id."""
+        return next((name for name, known in self.names.items() if known == world), world)
+
+    def _hosted(self, world: str) -> Hosted:
+        if self.engine.failed is not None:
+            raise self.engine.failed
+        hosted = self.engine.worlds.get(world)
+        if hosted is None:
+            raise NotOwner(f"world {world} is not here", where={"world": world})
+        return hosted
+
+    # ---- inputs and looks -------------------------------------------------------------------
+
+    async def offer(self, world: str, *given: Input, size: int = 0) -> list[Answer | Exception]:
+        """Decide about inputs, in order and in one commit; answers come when it is durable.
+
+        Refuses with `Busy` when the lane of new events is full.
+        """
+        hosted = self._hosted(world)
+        ingress = type(given[0]) is Submit
+        tickets = [Ticket(each) for each in given]
+        if ingress:
+            self._enter(world, hosted, tickets, size)
+        clock = hosted.driver.clock
+        if isinstance(clock, AheadClock):
+            _move(tickets, clock.ahead_ns)
+        call = Call(self.loop, tickets)
+        self.engine.offer(hosted, tickets, ingress=ingress)
+        await call.future
+        return [outcome_of(ticket) for ticket in tickets]
+
+    def _enter(self, world: str, hosted: Hosted, tickets: list[Ticket], size: int) -> None:
+        if self.stopping:
+            raise Unavailable("the node is stopping", code="node.stopping")
+        lane, limits = self.lanes[world], self.config.ingress
+        waiting = lane.count - hosted.taken
+        if waiting + len(tickets) > limits.queue or (
+            lane.bytes - hosted.taken_bytes + size > limits.queue_bytes and waiting
+        ):
+            raise Busy("the lane of new events is full", where={"retry_after_ms": _RETRY_MS})
+        lane.count += len(tickets)
+        lane.bytes += size
+        tickets[0].size = size
+        for ticket in tickets[:-1]:
+            ticket.more = True
+
+    async def one(self, world: str, given: Input) -> Answer:
+        """Decide about one input; raises its refusal."""
+        (found,) = await self.offer(world, given)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def look(self, world: str, ask: Callable[[World], T]) -> T:
+        """Ask the live world; answered once all it saw is durable."""
+        hosted = self._hosted(world)
+        ticket = Ticket(Look(ask))
+        call = Call(self.loop, [ticket])
+        self.engine.offer(hosted, [ticket], ingress=False)
+        await call.future
+        found: T = detail_of(ticket)
+        return found
+
+    async def past(self, world: str, seq: int, ask: Callable[[World], T]) -> T:
+        """Ask the world as it was at a sequence; folded in a worker thread."""
+
+        def fold(reader: Reader) -> T:
+            runner = self._hosted(world).driver.world.runner
+            return ask(world_at(reader, world, runner, seq=seq, settings=self.hosting.settings))
+
+        return await self.read(fold)
+
+    async def read(self, ask: Callable[[Reader], T]) -> T:
+        """Ask the journal in a worker thread, over a connection of its own."""
+
+        def act() -> T:
+            reader = self.journal.reader()
+            try:
+                return ask(reader)
+            finally:
+                reader.close()
+
+        return await self.loop.run_in_executor(self.threads, act)
+
+    async def write(self, action: Callable[[SqliteJournal], T]) -> T:
+        """Change what the journal keeps beside frames, between commits."""
+        found: T = await asyncio.wrap_future(self.writer.later(action))
+        return found
+
+    async def _frames(self, world: str, after: int, upto: int) -> list[Sealed]:
+        return await self.read(lambda reader: list(reader.read(world, after, upto)))
+
+    async def on_kernel(self, action: Callable[[], T]) -> T:
+        """Run something on the kernel's thread, between turns."""
+        future: asyncio.Future[T] = self.loop.create_future()
+
+        def act() -> None:
+            try:
+                found = action()
+            except Exception as why:  # noqa: BLE001 - carried to whoever asked
+                self.loop.call_soon_threadsafe(_fail, future, why)
+            else:
+                self.loop.call_soon_threadsafe(_done, future, found)
+
+        self.engine.call(act)
+        return await future
+
+    # ---- worlds -----------------------------------------------------------------------------
+
+    async def create(self, name: str, bundle: Bundle) -> str:
+        """A new world from a bundle; its id."""
+        self._check_name(name)
+        world = self._new_id()
+        new = NewWorld(
+            world=world,
+            bundle=bundle.root_digest,
+            manifest=bundle.manifest_digest,
+            blobs=dict(bundle.blobs()),
+            node_key=self.key.pair.public,
+        )
+        await self._host(world, lambda: self.hosting.create(new))
+        await self.alias(name, world)
+        return world
+
+    async def fork(self, order: ForkOrder, name: str) -> str:
+        """A new world that begins where another one stood; its id."""
+        self._check_name(name)
+        world = self._new_id()
+        made = order._replace(child=world)
+        hosted = await self._host(world, lambda: self.hosting.fork(made))
+        await self.alias(name, world)
+        del hosted
+        return world
+
+    async def _host(self, world: str, make: Callable[[], Hosted]) -> Hosted:
+        def act() -> Hosted:
+            hosted = make()
+            self.engine.worlds[world] = hosted
+            return hosted
+
+        hosted = await self.on_kernel(act)
+        self.welcome(world, hosted.driver.head.seq)
+        return hosted
+
+    def welcome(self, world: str, head: int) -> None:
+        """A world is open: it may be offered to and read."""
+        self.lanes[world] = Lane()
+        self.feed.begin(world, head)
+
+    async def alias(self, name: str, world: str) -> None:
+        """Let a name mean a world from now on."""
+        self._check_alias(name)
+        await self.write(lambda journal: journal.alias(name, world))
+        self.names[name] = world
+
+    async def remove(self, name: str) -> None:
+        """Remove a world and all it owns; refuses one that has forks."""
+        world = self.resolve(name)
+
+        def act() -> None:
+            self.writer.alone(lambda journal: journal.drop_world(world))
+            self.engine.worlds.pop(world)
+
+        await self.on_kernel(act)
+        self.depart(world)
+
+    def depart(self, world: str) -> None:
+        """A world is gone from here."""
+        self.feed.end(world)
+        self.dispatch.lost(world)
+        self.lanes.pop(world, None)
+        for name in [name for name, known in self.names.items() if known == world]:
+            del self.names[name]
+
+    def _new_id(self) -> str:
+        return str(UUID(bytes=self.clock.sample().entropy[:16], version=4))
+
+    def _check_name(self, name: str) -> None:
+        self._check_alias(name)
+        if name in self.names:
+            raise Conflict(
+                f"a world {name} exists already", code="world.exists", where={"world": name}
+            )
+
+    def _check_alias(self, name: str) -> None:
+        if not is_field(name) or is_uuid(name):
+            raise Rejected(
+                f"{name!r} is no name of a world",
+                code="world.bad_name",
+                where={"path": "/name"},
+                hint="letters, digits, '-', '_' and '.', at most 64, a letter first",
+            )
+
+    async def snapshot(self, world: str, *, pin: bool = False) -> int:
+        """Take a snapshot once nothing is ready; its sequence."""
+        answer = await self.one(world, TakeSnapshot(self.clock.sample()))
+        if pin:
+            await self.write(lambda journal: journal.pin(world, answer.seq - 1))
+        return answer.seq
+
+    async def quiet(self, world: str, wait_ms: int) -> bool:
+        """True once nothing is ready and no effect runs or waits; False after some time."""
+        until = self.loop.time() + wait_ms / 1000
+        while True:
+            busy = await self.look(world, lambda live: bool(live.ring))
+            if not busy and not self.dispatch.works_for(world):
+                return True
+            if self.loop.time() >= until:
+                return False
+            await asyncio.sleep(_QUIET_LOOK_S)
+
+    # ---- what a commit lets out -------------------------------------------------------------
+
+    def released(self, parcel: Parcel) -> None:
+        """Hand on what a commit let out: answers, intents, frames."""
+        for ticket in parcel.answered:
+            assert ticket.waiter is not None, "only tickets somebody waits for are told"
+            ticket.waiter.told(ticket)
+        dispatch = self.dispatch
+        for world, intent in parcel.settled:
+            dispatch.settled(world, intent)
+        for job in parcel.published:
+            dispatch.publish(job)
+        for name in parcel.deferred:
+            dispatch.defer(name)
+        for world, frames, head in parcel.durable:
+            self.feed.durable(world, frames, head)
+        for world in parcel.lost:
+            self.depart(world)
+        if self.engine.failed is not None and not self.stopped.done():
+            self.stopped.set_result(self.engine.failed)
+
+
+def _move(tickets: list[Ticket], ahead_ns: int) -> None:
+    for ticket in tickets:
+        given: Any = ticket.given
+        sample = given.sample
+        ticket.given = given._replace(sample=sample._replace(now_ns=sample.now_ns + ahead_ns))
+
+
+def _done(future: asyncio.Future[T], found: T) -> None:
+    if not future.done():
+        future.set_result(found)
+
+
+def _fail(future: asyncio.Future[Any], why: Exception) -> None:
+    if not future.done():
+        future.set_exception(why)

@@ -1,0 +1,134 @@
+"""The outside as dispatch needs it: receipts go to the engine, jobs come from it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from tallystick.errors import SchemaMismatch
+from tallystick.executors.base import Failed
+from tallystick.executors.secrets import Bindings, SecretRequest, references
+from tallystick.kernel.inputs import Progress, Settle
+from tallystick.node.dispatch import CARRIED_MAX
+from tallystick.node.driver import Deferred, Published, Ticket
+from tallystick.node.engine import Hosted
+from tallystick.node.node import Node
+from tallystick.node.receipts import Ended, receipts_of
+from tallystick.values import canon
+
+CREDITS: Final = 64  # progress frames of a node that may be on their way at a time, per job
+
+
+class Outside:
+    """Settles what ended, fetches what is wanted, keeps secrets out of sight."""
+
+    def __init__(self, node: Node, bindings: Bindings) -> None:
+        self._node = node
+        self._bindings = bindings
+        self._reader = node.journal.reader()
+        self._credits: dict[bytes, asyncio.Semaphore] = {}
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._reader.close()
+
+    def ended(self, jobs: list[Ended]) -> None:
+        """Seal the outcomes of this turn together and hand them to the engine."""
+        node = self._node
+        receipts = receipts_of(node.key.pair, jobs)
+        groups: dict[str, list[Ticket]] = {}
+        for each, receipt in zip(jobs, receipts, strict=True):
+            # The node has just signed it, so nobody needs to check the seal again.
+            ticket = Ticket(Settle(node.clock.sample(), receipt, seal_ok=True))
+            ticket.keep = True
+            ticket.blobs = each.blobs
+            groups.setdefault(receipt.world, []).append(ticket)
+            self._credits.pop(receipt.intent, None)
+        for world, tickets in groups.items():
+            hosted = node.engine.worlds.get(world)
+            if hosted is not None:
+                node.engine.offer(hosted, tickets, ingress=False)
+
+    def wanted(self, names: list[Deferred]) -> None:
+        """Ask the kernel for jobs by name; what is settled by now does not come."""
+        engine = self._node.engine
+
+        def fetch() -> None:
+            for name in names:
+                hosted = engine.worlds.get(name.world)
+                if hosted is not None:
+                    _publish(hosted, name.intent)
+            engine.let_out()
+
+        engine.call(fetch)
+
+    async def progress(self, job: Published, seq: int, kind: str, payload: Any) -> None:
+        """Note a progress frame; a job waits when too many of its frames are on their way."""
+        effect = job.catalogue.effects[job.effect]
+        try:
+            data = (
+                canon.encode(payload)
+                if effect.progress is None
+                else effect.progress.admit(payload).bytes
+            )
+        except SchemaMismatch:
+            return  # a frame that does not fit is dropped: it settles nothing
+        node = self._node
+        hosted = node.engine.worlds.get(job.world)
+        if hosted is None:
+            return
+        credit = self._credits.setdefault(job.intent, asyncio.Semaphore(CREDITS))
+        await credit.acquire()
+        given = Progress(node.clock.sample(), job.world, job.intent, job.attempt, seq, kind, data)
+        ticket = Ticket(given, _Credit(credit))
+        node.engine.offer(hosted, [ticket], ingress=False)
+        node.feed.progress(job.world, (job, seq, kind, data))
+
+    async def secrets(self, job: Published, params: Any) -> dict[str, str] | Failed:
+        """The plain values behind the references in a job's params."""
+        found = references(job.catalogue.effects[job.effect].params.node, params)
+        if not found:
+            return {}
+        request = SecretRequest(tuple(found), job.catalogue.secrets, job.grant)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._node.threads, self._bindings.resolve, request
+        )
+
+    def blob(self, world: str, digest: bytes) -> bytes | None:
+        """A durable blob."""
+        return self._reader.blob(world, digest)
+
+    def now_ns(self) -> int:
+        """The node's time."""
+        return self._node.clock.now_ns()
+
+    def backlog(self, waiting: int) -> None:
+        """Tell the engine to carry names only, or to take no new events for a while."""
+        outlet, limit = self._node.engine.outlet, self._node.config.dispatch.max_backlog
+        outlet.full = waiting >= CARRIED_MAX
+        jammed = waiting > limit or (outlet.jammed and waiting > limit * 4 // 5)
+        if outlet.jammed and not jammed:
+            outlet.jammed = False
+            self._node.engine.call(_nothing)  # wake it: the lane is open again
+        outlet.jammed = jammed
+
+
+class _Credit:
+    """Gives a credit back when its progress frame has been dealt with."""
+
+    __slots__ = ("_credit",)
+
+    def __init__(self, credit: asyncio.Semaphore) -> None:
+        self._credit = credit
+
+    def told(self, ticket: Ticket) -> None:
+        del ticket
+        self._credit.release()
+
+
+def _publish(hosted: Hosted, intent: bytes) -> None:
+    hosted.driver.publish(intent)
+
+
+def _nothing() -> None:
+    """A message that only wakes."""

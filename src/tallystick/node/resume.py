@@ -1,0 +1,86 @@
+"""Resuming: open intents of a world that was just opened are attempted again, not all at once.
+
+Whether the outside was touched before the node stopped cannot be known, so each attempt is
+journaled before it starts; an executor whose `on_restart` says `fail` settles them instead, as
+`outcome_unknown`.
+The pace is bounded and free slots are waited for: a restart is no storm (04 section 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from tallystick.executors.base import Failed
+from tallystick.kernel.inputs import Operate
+from tallystick.node.driver import Deferred, Published, Ticket
+from tallystick.node.engine import Hosted
+from tallystick.node.node import Node
+from tallystick.node.receipts import Ended
+
+_BEAT_S: Final = 0.05
+UNKNOWN: Final = Failed(
+    "outcome_unknown", "effect.outcome_unknown", "the node stopped while this was on its way"
+)
+
+
+class Resume:
+    """Takes up open intents in the order they were opened."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._left: deque[Deferred] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def left(self) -> int:
+        """How many have not been taken up yet."""
+        return len(self._left)
+
+    def add(self, names: list[Deferred]) -> None:
+        """Take these up, behind what waits already."""
+        self._left.extend(names)
+        if self._left and self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Take up nothing more; what is left is open in the journal."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        node = self._node
+        per_beat = max(1, int(node.config.dispatch.resume_rate * _BEAT_S))
+        while self._left:
+            room = node.config.dispatch.slots - len(node.dispatch.running)
+            for _ in range(min(per_beat, max(room - node.dispatch.waiting_count(), 0))):
+                if self._left:
+                    self._take(self._left.popleft())
+            await asyncio.sleep(_BEAT_S)
+        self._task = None
+
+    def _take(self, name: Deferred) -> None:
+        node = self._node
+        hosted = node.engine.worlds.get(name.world)
+        if hosted is None:
+            return
+        if node.dispatch.fails_at_restart(name):
+            node.engine.call(lambda: self._give_up(hosted, name.intent))
+            return
+        given = Operate(node.clock.sample(), "attempt", "node", "restart", intent=name.intent)
+        ticket = Ticket(given)
+        ticket.keep = True
+        node.engine.offer(hosted, [ticket], ingress=False)
+
+    def _give_up(self, hosted: Hosted, intent: bytes) -> None:
+        """On the kernel's thread: nobody knows what became of it, and nobody may try again."""
+        found = hosted.driver.world.intents.get(intent)
+        if found is not None:
+            job = hosted.driver.job(intent, found)
+            self._node.loop.call_soon_threadsafe(self._unknown, job)
+
+    def _unknown(self, job: Published) -> None:
+        now_ns = self._node.clock.now_ns()
+        self._node.outside.ended([Ended(job, UNKNOWN, now_ns, now_ns, {})])

@@ -1,0 +1,84 @@
+"""The watchdog: stops a tick that runs for too long (04 section 1).
+
+A tick only decides and changes nothing, so it can be broken off at any point and leaves no trace.
+The exception is raised in the kernel's thread, and only while that thread is inside the guarded
+block: leaving the block and firing exclude each other by a lock.
+Code that never returns to the interpreter cannot be stopped this way; the fuel of its lane is what
+bounds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from types import TracebackType
+from typing import Final
+
+TICK_SECONDS_MAX: Final = 5.0
+_LOOK_S: Final = 0.25
+
+
+class TickStopped(BaseException):
+    """Raised inside a tick that ran for too long; module code must not swallow it."""
+
+
+class Watchdog:
+    """Guards a block of one thread: `with watchdog: ...`."""
+
+    def __init__(self, limit_s: float = TICK_SECONDS_MAX) -> None:
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._begun = 0.0
+        self._fired = False
+        self._over = threading.Event()
+        self._guarded: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._watch, name="tally-watchdog", daemon=True)
+
+    def start(self, guarded: threading.Thread) -> None:
+        """Watch a thread."""
+        self._guarded = guarded
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> None:
+        # Plain stores: the watcher needs no more than to see them within its look.
+        # This order: one that fired and arrived late must not fire again on the old beginning.
+        self._begun = time.monotonic()
+        self._fired = False
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        why: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._begun = 0.0
+            fired, self._fired = self._fired, False
+        if fired and kind is not TickStopped:
+            _await_arrival()
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(_LOOK_S, self._limit_s / 4)):
+            with self._lock:
+                begun = self._begun
+                if begun and not self._fired and time.monotonic() - begun > self._limit_s:
+                    self._fired = True
+                    self._raise()
+
+    def _raise(self) -> None:
+        assert self._guarded is not None, "a started watchdog guards a thread"
+        ident = ctypes.c_ulong(self._guarded.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TickStopped))
+
+
+def _await_arrival() -> None:
+    """The exception is on its way and must arrive here, not in the code that follows."""
+    for _ in range(1_000_000):
+        time.sleep(0)
+    raise AssertionError("a raised TickStopped always arrives")

@@ -1,0 +1,98 @@
+"""The writer: the one thread that owns the journal's writing connection (04 section 1).
+
+While it syncs a commit, the kernel computes the next one.
+A commit that has nobody to overlap with may run on the kernel's own thread instead, which saves two
+switches; the lock keeps the two from ever meeting.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from tallystick.errors import TallyError
+from tallystick.journal.base import Append, Outcome
+from tallystick.journal.sqlite import SqliteJournal
+
+T = TypeVar("T")
+Told = Callable[[list[Outcome] | TallyError], None]
+
+_IDLE_S: Final = 1.0
+
+
+class Writer:
+    """Commits in order, one at a time, and rare writes between them."""
+
+    def __init__(self, journal: SqliteJournal, timed: Callable[[float, int], None]) -> None:
+        self.journal = journal
+        self._timed = timed  # seconds and frames of each commit
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="tally-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take work."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is queued, then end; the journal stays open."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def commit(self, batch: Sequence[Append]) -> list[Outcome]:
+        """Write a batch on the calling thread."""
+        begun = time.perf_counter()
+        with self._lock:
+            outcomes = self.journal.append(*batch)
+        self._timed(time.perf_counter() - begun, sum(len(each.frames) for each in batch))
+        return outcomes
+
+    def submit(self, batch: Sequence[Append], told: Told) -> None:
+        """Write a batch on this thread; `told` is called there with what became of it."""
+
+        def act() -> None:
+            try:
+                outcomes: list[Outcome] | TallyError = self.commit(batch)
+            except TallyError as why:
+                outcomes = why
+            told(outcomes)
+
+        self._queue.put(act)
+
+    def alone(self, action: Callable[[SqliteJournal], T]) -> T:
+        """Use the journal on the calling thread, between commits."""
+        with self._lock:
+            return action(self.journal)
+
+    def later(self, action: Callable[[SqliteJournal], Any]) -> Future[Any]:
+        """Use the journal on this thread, between commits."""
+        future: Future[Any] = Future()
+
+        def act() -> None:
+            try:
+                future.set_result(self.alone(action))
+            except BaseException as why:  # noqa: BLE001 - carried to the thread that asked
+                future.set_exception(why)
+
+        self._queue.put(act)
+        return future
+
+    def _run(self) -> None:
+        while True:
+            try:
+                act = self._queue.get(timeout=_IDLE_S)
+            except Empty:
+                self._tidy()
+                continue
+            if act is None:
+                return
+            act()
+
+    def _tidy(self) -> None:
+        """Nothing to write: fold the log into the file, so that opening it again is quick."""
+        with self._lock:
+            self.journal.wal_checkpoint(idle=True)

@@ -1,0 +1,65 @@
+"""Streams, failures of ours and quiet stops, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.api.plain import answer, closed, listening, until
+
+
+def test_a_failure_of_ours_says_nothing_private(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """10 section 6: a bug is a 500 with a code; what it was stands in the log."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            status, _, body = await wire.ask(wire.head("GET /broken"))
+            assert (status, json.loads(body)["code"]) == (500, "node.internal")
+            assert b"private" not in body
+
+    asyncio.run(run())
+    assert "a private matter" in caplog.text
+
+
+def test_a_stream_ends_when_its_reader_leaves(tmp_path: Path) -> None:
+    """ND-29: nothing goes on for a reader that is gone."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head("GET /stream"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b"text/event-stream" in head
+            assert await reader.readexactly(5) == b"9\r\nda"
+            await closed(writer)
+            await until(lambda: wire.node.left)
+
+    asyncio.run(run())
+
+
+def test_a_quiet_stop_answers_what_runs(tmp_path: Path) -> None:
+    """ND-30: at the stop running messages are answered, streams end, idle lines close."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            idle, busy, pouring = [await wire.open() for _ in range(3)]
+            busy[1].write(wire.head("GET /slow"))
+            pouring[1].write(wire.head("GET /stream"))
+            await pouring[0].readuntil(b"\r\n\r\n")
+            await until(lambda: wire.node.begun)
+            wire.api.stopping.set()
+            await wire.listener.stop(5.0)
+            assert await idle[0].read() == b""
+            status, headers, _ = await answer(busy[0])
+            assert (status, headers.get("connection")) == (200, None)
+            assert (await pouring[0].read()).endswith(b"0\r\n\r\n")
+            assert wire.node.left == ["stream"]
+            for _, writer in (idle, busy, pouring):
+                await closed(writer)
+
+    asyncio.run(run())

@@ -1,0 +1,123 @@
+"""`tally doctor` and `tally secret`: facts of the folder, and values that never come out."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.cli.shape import misfit
+from tallystick.cli.table import VERBS
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.node import doctor
+from tallystick.node.config import config_of
+from tallystick.node.keys import node_key
+from tests.cli.runs import tally
+
+SHAPES = {verb.words: verb.shape for verb in VERBS}
+
+
+def checks(data: Path, **sections: Any) -> dict[str, doctor.Check]:
+    config = config_of(data.parent, {"node": {"data": data.name}, **sections}, {})
+    return {check.id: check for check in doctor.examine(config)}
+
+
+def test_an_empty_folder_is_healthy(tmp_path: Path):
+    """ND-28: nothing is red where nothing is yet, and nothing is made by looking."""
+    done = tally("doctor", "--data", str(tmp_path / ".tally"), "--json")
+    assert done.code == 0
+    assert misfit(SHAPES["doctor"], done.value) is None
+    assert done.value["ok"] is True
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wide_key_is_red_and_can_be_mended(tmp_path: Path):
+    """VA-18: red ends with 1 and says what to type; `--fix` narrows the mode, nothing else."""
+    data = tmp_path / ".tally"
+    path = node_key(data / "keys").path
+    path.chmod(0o644)
+    words = ("doctor", "--data", str(data))
+    done = tally(*words, "--json")
+    assert done.code == 1
+    red = {check["id"]: check for check in done.value["checks"] if check["level"] == "red"}
+    assert set(red) == {"keys", "modes"}
+    assert f"chmod 600 {path}" in red["keys"]["fix"]
+    said = tally(*words)
+    assert (said.code, "chmod 600" in said.out) == (1, True)
+    assert tally(*words, "--fix", "--json").code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_open_address_without_tls_is_red(tmp_path: Path):
+    """04 section 13: the listen address is judged; TLS makes another address fine."""
+    data = tmp_path / ".tally"
+    assert checks(data, http={"listen": "0.0.0.0:80"})["listen"].level == doctor.RED
+    assert checks(data, http={"listen": "0.0.0.0:80", "tls_cert": "x"})["listen"].level == doctor.OK
+    assert checks(data, http={"listen": "[::1]:80"})["listen"].level == doctor.OK
+
+
+def test_a_held_lock_names_its_owner(tmp_path: Path):
+    """04 section 13: the lock owner is the pid of run/node.json, or just somebody."""
+    data = tmp_path / ".tally"
+    (data / "run").mkdir(parents=True)
+    lock = data / "run" / "node.lock"
+    lock.touch()
+    assert doctor.lock_owner(data) is None
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert doctor.lock_owner(data) == "another process"
+        (data / "run" / "node.json").write_text(json.dumps({"pid": 42}))
+        assert checks(data)["lock"].found == "held by pid 42"
+
+
+def test_a_journal_is_looked_at_and_a_broken_one_is_red(tmp_path: Path):
+    """04 section 13: mode, clock, ages and WAL of a journal; bytes that are none are red."""
+    data = tmp_path / ".tally"
+    SqliteJournal(data).close()
+    found = checks(data)
+    assert found["journal"].found == {"worlds": 0, "mode": "wal"}
+    assert (found["clock"].level, found["wal"].level) == (doctor.OK, doctor.OK)
+    assert (found["backup"].found, found["verify"].found) == ("never", "never")
+    assert found["fsync"].found.endswith(" us")
+    (data / "tally.db").write_bytes(b"no database at all" * 100)
+    assert checks(data)["journal"].level == doctor.RED
+
+
+def test_file_systems_are_told_apart(tmp_path: Path):
+    """04 section 13: a known kind for a path that is there, and for one that is not yet."""
+    assert doctor.file_system_of(Path("/proc/self")) == "proc"
+    kind = doctor.file_system_of(tmp_path)
+    assert doctor.file_system_of(tmp_path / "a" / "b") == kind != "unknown"
+
+
+# ---- secrets --------------------------------------------------------------------------------
+
+
+@pytest.mark.clause("K-04")
+def test_a_secret_is_kept_and_never_shown(tmp_path: Path):
+    """ND-19, ND-28: set from the input, listed by name, removed; the value is in no output."""
+    data = str(tmp_path / ".tally")
+    canary = "canary-7f3a91"
+    done = tally("secret", "set", "api", "--data", data, "--json", stdin=canary + "\n")
+    assert (done.code, done.value) == (0, {"name": "api", "set": True})
+    listed = tally("secret", "ls", "--data", data, "--json")
+    assert misfit(SHAPES["secret ls"], listed.value) is None
+    assert listed.value["items"] == [{"name": "api"}]
+    assert canary not in done.out + done.err + listed.out + listed.err
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert canary.encode() not in kept
+    gone = tally("secret", "rm", "api", "--data", data, "--json")
+    assert gone.value == {"name": "api", "removed": True}
+    again = tally("secret", "rm", "api", "--data", data, "--json")
+    assert (again.code, again.problem["code"]) == (2, "secret.unbound")
+
+
+def test_a_short_secret_is_refused(tmp_path: Path):
+    """06 section 5: under 6 bytes it could not be scrubbed; exit 2, nothing kept."""
+    data = str(tmp_path / ".tally")
+    done = tally("secret", "set", "api", "--data", data, "--json", stdin="12345\n")
+    assert done.code == 2
+    assert tally("secret", "ls", "--data", data, "--json").value["items"] == []

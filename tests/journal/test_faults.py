@@ -1,0 +1,164 @@
+"""Disks that lose, fill up and fail, below the real SQLite journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from tallystick.errors import DiskFull, SyncFailed
+from tallystick.journal.base import Append, Full, Head
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.model.frames import verify_chain
+from tests.journal.crash import Run, crash_everywhere
+from tests.journal.test_journal import WORLD, Writer, blob, frames, spans
+from tests.journal.watched import Deed, watched
+
+# `python -m tests.journal.crash` takes every write of 200 events; here is one in fifteen of 30.
+EVENTS, EVERY = 30, 15
+
+
+@pytest.mark.clause("K-26", "X-07")
+@pytest.mark.invariant("I1", "I10")
+def test_crash_at_every_write() -> None:
+    """ND-04, AT-03, in small: kill, lost, reordered and torn writes lose nothing acknowledged."""
+    report = crash_everywhere(Run(EVENTS), EVERY)
+    assert report["violations"] == 0, report
+    assert report["images"] > 150
+    assert set(report["modes"]) == {"kill", "lose", "subset", "torn"}
+
+
+@pytest.mark.invariant("I1")
+def test_crash_finds_a_weak_sync() -> None:
+    """ND-04, control: the same program finds lost acknowledged frames under synchronous=NORMAL."""
+    report = crash_everywhere(Run(EVENTS, weak=True), EVERY)
+    assert report["violations"] > 20
+    assert any(
+        "acknowledged" in each["fault"] or "lost" in each["fault"] for each in report["first"]
+    )
+
+
+def after(writes: int, why: Callable[[], Exception]) -> Callable[[Deed], None]:
+    """A judge that lets so many writes pass and refuses all that follow."""
+    left = [writes]
+
+    def judge(deed: Deed) -> None:
+        if deed.what == "write":
+            left[0] -= 1
+            if left[0] < 0:
+                raise why()
+
+    return judge
+
+
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I1")
+def test_a_full_disk_recovers_by_itself(tmp_path: Path) -> None:
+    """ND-27, AT-38 at the journal: full at 20 random writes; nothing is half there, all goes on."""
+    chance = Random("full")
+    with watched() as vfs:
+        journal = SqliteJournal(tmp_path, vfs=vfs.name)
+        writer = Writer(journal)
+        for turn in range(20):
+            assert isinstance(writer.write(2, blobs=blob(f"b{turn}")), Head)
+            before = spans(journal)
+            vfs.judge = after(chance.randrange(6), lambda: apsw.FullError("no space left"))
+            text = "x" * 30_000
+            assert writer.write(1, 1, blobs=blob(text)) == Full(writer.head)
+            assert spans(journal) == before
+            assert journal.head(WORLD) == writer.head
+            with pytest.raises(DiskFull):
+                journal.alias("no-room", WORLD)
+            vfs.judge = lambda _deed: None
+        assert isinstance(writer.write(1), Head)
+        journal.close()
+        again = SqliteJournal(tmp_path)
+        assert verify_chain(again.read(WORLD), world=WORLD) is None
+        assert again.head(WORLD).seq == 41
+        again.close()
+
+
+def test_a_full_disk_for_a_large_blob(tmp_path: Path) -> None:
+    """ND-27: a file that finds no room is a full disk; the commit that names it never begins."""
+    journal = SqliteJournal(tmp_path, spill_bytes=10)
+    writer = Writer(journal)
+
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    journal.files = type("NoRoom", (), {"write": no_room})()  # type: ignore[assignment]
+    assert writer.write(1, blobs=blob("a large one")) == Full(writer.head)
+    assert spans(journal) == []
+    journal.close()
+
+
+def write_for_ever(writer: Writer) -> None:
+    while True:
+        assert isinstance(writer.write(1), Head)
+
+
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I5")
+def test_the_nth_sync_fails(tmp_path: Path) -> None:
+    """ND-05, AT-04 at the journal, n = 1..12: no ack after it, no second try, a clean reopen."""
+    for nth in range(1, 13):
+        with watched() as vfs:
+            journal = SqliteJournal(tmp_path / str(nth), vfs=vfs.name)
+            writer = Writer(journal)
+            syncs = [0]
+
+            def judge(deed: Deed, syncs: list[int] = syncs, nth: int = nth) -> None:
+                syncs[0] += deed.what == "sync"
+                if deed.what == "sync" and syncs[0] >= nth:
+                    raise apsw.IOError("EIO")
+
+            vfs.judge = judge
+            with pytest.raises(SyncFailed):
+                write_for_ever(writer)
+            acked = writer.head.seq
+            assert acked == nth - 1, "each commit syncs once"
+            tried = len(vfs.log)
+            for call in (lambda j=journal: Writer(j), lambda w=writer: w.write(1)):
+                with pytest.raises(SyncFailed) as caught:
+                    call()
+                assert caught.value.exit_code == 3
+            journal.close()
+            assert [d for d in vfs.log[tried:] if d.what in ("write", "sync")] == []
+        again = SqliteJournal(tmp_path / str(nth))
+        assert again.head(WORLD).seq >= acked
+        assert verify_chain(again.read(WORLD), world=WORLD) is None
+        again.close()
+
+
+def test_the_wal_is_brought_home(tmp_path: Path) -> None:
+    """04 section 3: passive above 16 MiB, whole when idle; for a reader it is tried later."""
+    journal = SqliteJournal(tmp_path)
+    writer = Writer(journal)
+    wal = tmp_path / "tally.db-wal"
+    writer.write(1)
+    small = wal.stat().st_size
+    assert 0 < journal.wal_checkpoint() <= small
+    assert wal.stat().st_size == small
+    for turn in range(18):
+        batch = frames(WORLD, writer.head, [1])
+        data = bytes([turn]) * 1_000_000
+        journal.append(Append(WORLD, batch, writer.head, {bytes([turn]) * 32: data}))
+        writer.head = journal.head(WORLD)
+    assert wal.stat().st_size > 16 * 1024 * 1024
+    assert journal.wal_checkpoint() == 0
+    grown = wal.stat().st_size
+    assert grown > 16 * 1024 * 1024, "a passive checkpoint leaves the file for reuse"
+    reader = journal.reader()
+    pages = reader.read(WORLD)
+    next(pages)  # a read transaction is open now
+    writer.write(1)
+    assert journal.wal_checkpoint(idle=True) > 0
+    assert wal.stat().st_size == grown
+    pages.close()  # type: ignore[attr-defined]  # reads are generators
+    reader.close()
+    assert journal.wal_checkpoint(idle=True) == 0
+    assert wal.stat().st_size == 0
+    journal.close()
