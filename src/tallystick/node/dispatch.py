@@ -134,6 +134,7 @@ class Dispatch:
         self._parting: dict[asyncio.Task[None], None] = {}
         self.running: dict[Key, Running] = {}
         self.unserved: dict[Key, Deferred] = {}
+        self.on_settled: list[Callable[[str, bytes], None]] = []
         self.stopping = False
 
     # ---- who serves what --------------------------------------------------------------------
@@ -154,6 +155,10 @@ class Dispatch:
     def divert(self, name: str, take: Callable[[Published], None]) -> None:
         """Let something else than an executor take an effect: asks and remote workers do."""
         self._takers[name] = take
+
+    def is_diverted(self, name: Deferred) -> bool:
+        """True for an ask or a pool's job: those make no attempt of their own at a restart."""
+        return name.effect in self._takers or name.executor in self._takers
 
     def executors(self) -> list[Executor]:
         """Every executor once."""
@@ -235,6 +240,8 @@ class Dispatch:
         if entry is not None:
             entry.gone = True
         self.unserved.pop(key, None)
+        for told in self.on_settled:
+            told(world, intent)
         running = self.running.get(key)
         if running is not None:
             self._stop(running)

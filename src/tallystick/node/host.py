@@ -18,6 +18,7 @@ from tallystick.executors.secrets import Bindings
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.world import Settings
+from tallystick.node.asks import Asks
 from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Deferred, Ports
@@ -27,12 +28,14 @@ from tallystick.node.files import Files, Lock
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.keys import node_key
 from tallystick.node.node import Held, Node
+from tallystick.node.ops import Ops
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.outside import Outside
 from tallystick.node.points import Points
 from tallystick.node.resume import Resume
 from tallystick.node.served import serve_executors
 from tallystick.node.split import SplitJournal
+from tallystick.node.work import Work
 from tallystick.node.writer import Writer
 
 
@@ -79,6 +82,9 @@ async def _open(
     node.dispatch.stopping = passive
     node.resume = Resume(node)
     node.duties = Duties(node)
+    node.asks = Asks(node)
+    node.work = Work(node)
+    node.ops = Ops(node)
     node.writer.start()
     node.engine.start()
     try:
@@ -134,6 +140,7 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
 
         head, unfinished = await node.on_kernel(host)
         node.welcome(row.world, head)
+        await node.work.open(row.world)
         if not passive:
             node.resume.add(unfinished)
 
@@ -148,6 +155,8 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await node.resume.stop()
     await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s)
     await node.duties.stop()
+    await node.asks.close()
+    await node.work.close()
     if node.engine.failed is None:
         await node.duties.last()
     await asyncio.to_thread(node.engine.stop)

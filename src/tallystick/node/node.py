@@ -47,11 +47,15 @@ from tallystick.node.outlet import Parcel
 from tallystick.node.worlds import ForkOrder, NewWorld, world_at
 from tallystick.node.writer import Writer
 from tallystick.values.names import is_field, is_uuid
+from tallystick.views.waiting import Serving
 
 if TYPE_CHECKING:  # these are made of a node, so they import it
+    from tallystick.node.asks import Asks
     from tallystick.node.duties import Duties
+    from tallystick.node.ops import Ops
     from tallystick.node.outside import Outside
     from tallystick.node.resume import Resume
+    from tallystick.node.work import Work
 
 T = TypeVar("T")
 
@@ -107,6 +111,9 @@ class Node:
         self.outside: Outside
         self.resume: Resume
         self.duties: Duties
+        self.asks: Asks
+        self.work: Work
+        self.ops: Ops
 
     # ---- what is here -----------------------------------------------------------------------
 
@@ -117,6 +124,12 @@ class Node:
         if self.engine.read_only:
             return "read_only"
         return "degraded" if self.dispatch.unserved else "ok"
+
+    def serving(self) -> Serving:
+        """Who serves an effect, and what is in somebody's hands now."""
+        running = {key[1]: run.job.attempt for key, run in self.dispatch.running.items()}
+        running |= {key[1]: job.attempt for key, job in self.asks.open.items()}
+        return Serving(self.dispatch.serves, running | self.work.running())
 
     def worlds(self) -> dict[str, str]:
         """The worlds that are open here: id by name."""

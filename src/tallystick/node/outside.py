@@ -8,6 +8,7 @@ from typing import Any, Final
 from tallystick.errors import SchemaMismatch
 from tallystick.executors.base import Failed
 from tallystick.executors.secrets import Bindings, SecretRequest, references
+from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Settle
 from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred, Published, Ticket
@@ -48,6 +49,12 @@ class Outside:
             hosted = node.engine.worlds.get(world)
             if hosted is not None:
                 node.engine.offer(hosted, tickets, ingress=False)
+
+    async def settle(self, ended: Ended) -> Answer:
+        """Settle one outcome and wait until that is durable."""
+        node = self._node
+        (receipt,) = receipts_of(node.key.pair, [ended])
+        return await node.one(receipt.world, Settle(node.clock.sample(), receipt, seal_ok=True))
 
     def wanted(self, names: list[Deferred]) -> None:
         """Ask the kernel for jobs by name; what is settled by now does not come."""

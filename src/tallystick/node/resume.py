@@ -66,6 +66,9 @@ class Resume:
         hosted = node.engine.worlds.get(name.world)
         if hosted is None:
             return
+        if node.dispatch.is_diverted(name):
+            node.outside.wanted([name])
+            return
         if node.dispatch.fails_at_restart(name):
             node.engine.call(lambda: self._give_up(hosted, name.intent))
             return

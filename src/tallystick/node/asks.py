@@ -1,0 +1,133 @@
+"""Asks: questions to people, open until somebody answers or their time is over (04 section 6).
+
+An ask has no executor and no attempts: it waits here, and its answer is a receipt sealed by the
+node that says who gave it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import Conflict, Forbidden, Rejected, TallyError
+from tallystick.executors.base import Failed, Ok, Outcome
+from tallystick.kernel.draft import Answer
+from tallystick.node.driver import Published
+from tallystick.node.node import Node
+from tallystick.node.receipts import Ended
+from tallystick.values import canon
+from tallystick.values.schema import compile_schema
+
+EFFECT: Final = "sys/human.ask@1"
+EXPIRED: Final = Failed("timeout", "ask.expired", "nobody answered in time")
+
+
+class Reply(NamedTuple):
+    """What somebody answered."""
+
+    by: str
+    choice: str | None = None
+    answer: Any = None
+    comment: str | None = None
+
+
+class Asks:
+    """The open asks of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.open: dict[tuple[str, bytes], Published] = {}
+        self._expiry: list[tuple[int, str, bytes]] = []
+        self._bell = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Watch no more; the asks stay open in the journal."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def take(self, job: Published) -> None:
+        """An ask is open."""
+        self.open[job.world, job.intent] = job
+        expires_ns = canon.decode(job.params)["expires_at_ns"]
+        if expires_ns is not None:
+            heapq.heappush(self._expiry, (expires_ns, job.world, job.intent))
+            self._bell.set()
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """An ask is over."""
+        self.open.pop((world, intent), None)
+
+    async def answer(self, world: str, intent: bytes, reply: Reply) -> int:
+        """Settle an ask; refuses who was not asked and what was not offered."""
+        job = self.open.get((world, intent))
+        if job is None:
+            raise Conflict("this is not an open ask", code="ask.not_open")
+        params = canon.decode(job.params)
+        if params["to"] is not None and reply.by not in params["to"]:
+            raise Forbidden(
+                f"{reply.by} was not asked",
+                code="ask.not_yours",
+                where={"to": params["to"]},
+                hint="let one of those answer who were asked",
+            )
+        _check(params, reply)
+        answer = await self._settle(job, self._outcome(reply))
+        return answer.seq
+
+    def _outcome(self, reply: Reply) -> Ok:
+        return Ok({**reply._asdict(), "at_ns": self._node.clock.now_ns()})
+
+    async def _settle(self, job: Published, outcome: Outcome) -> Answer:
+        now_ns = self._node.clock.now_ns()
+        ended = Ended(job, outcome, now_ns, now_ns, {})
+        answer = await self._node.outside.settle(ended)
+        if answer.kind != "settled":
+            raise Conflict("the ask was over by then", code="ask.not_open")
+        return answer
+
+    async def _run(self) -> None:
+        """Let asks expire: with their default, or as a timeout."""
+        while True:
+            wait_s = None
+            if self._expiry:
+                wait_s = max(0.0, (self._expiry[0][0] - self._node.clock.now_ns()) / 1e9)
+            self._bell.clear()
+            try:
+                await asyncio.wait_for(self._bell.wait(), wait_s)
+            except TimeoutError:
+                await self._expire()
+
+    async def _expire(self) -> None:
+        while self._expiry and self._expiry[0][0] <= self._node.clock.now_ns():
+            _, world, intent = heapq.heappop(self._expiry)
+            job = self.open.get((world, intent))
+            if job is None:
+                continue
+            default = canon.decode(job.params)["default"]
+            outcome: Outcome = EXPIRED
+            if default is not None:
+                outcome = self._outcome(Reply("default", default["choice"], default["answer"]))
+            try:
+                await self._settle(job, outcome)
+            except TallyError:
+                continue  # somebody was faster, or the node stops
+
+
+def _check(params: Any, reply: Reply) -> None:
+    choices = params["choices"]
+    if choices is not None and reply.choice not in choices:
+        raise Rejected(
+            f"{reply.choice!r} was not offered",
+            code="ask.bad_choice",
+            where={"path": "/choice", "choices": choices},
+            hint="choose one of those",
+        )
+    if params["form"] is not None:
+        # Raises SchemaMismatch with the paths that do not fit.
+        compile_schema("ask/Form@1", params["form"], _unknown).admit(reply.answer, "sugar")
+
+
+def _unknown(name: str) -> Any:
+    raise KeyError(name)

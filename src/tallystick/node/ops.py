@@ -1,0 +1,73 @@
+"""Operations on a whole world or node that take their time: replay, and what the journal offers.
+
+They read over connections of their own, in worker threads, beside the node's work.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tallystick.errors import Rejected
+from tallystick.journal.base import Reader
+from tallystick.journal.staged import StagedBlobs
+from tallystick.kernel.replay import Found, open_world, verify
+from tallystick.kernel.roots import root
+from tallystick.node.node import Node
+from tallystick.node.worlds import world_at
+from tallystick.values import canon
+from tallystick.views.shown import key_json
+
+
+class Ops:
+    """What operators ask for."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def replay(
+        self, world: str, from_seq: int | None = None, to_seq: int | None = None
+    ) -> dict[str, Any]:
+        """Run every tick again and compare bytes; the first difference is named (D2)."""
+        return await self._node.read(lambda reader: self._replay(reader, world, from_seq, to_seq))
+
+    def _replay(
+        self, reader: Reader, world: str, from_seq: int | None, to_seq: int | None
+    ) -> dict[str, Any]:
+        upto = reader.head(world).seq if to_seq is None else to_seq
+        begun = time.perf_counter()
+        blobs = StagedBlobs(reader, world)
+        # Its own runner: the one of the live world belongs to the kernel's thread.
+        runner = self._node.modules(blobs)
+        if from_seq:
+            start = world_at(reader, world, runner, seq=from_seq)
+        else:
+            start = open_world(reader.lineage(world)[-1].world, [], blobs, runner)
+        begin = start.seq
+        if begin > upto:
+            raise Rejected(f"{upto} is before {begin}", code="replay.bad_range")
+        found = verify(start, reader.read(world, begin, upto))
+        seconds = max(time.perf_counter() - begun, 1e-9)
+        expected = root(world_at(reader, world, runner, seq=upto))
+        return {
+            "world": world,
+            "from": begin,
+            "to": start.seq,
+            "ticks": found.ticks,
+            "ok": found.first is None and found.root == expected,
+            "root": canon.text_of(found.root),
+            "expected_root": canon.text_of(expected),
+            "ticks_per_s": round(found.ticks / seconds, 1),
+            "first_divergence": None if found.first is None else _shown(found.first),
+        }
+
+
+def _shown(found: Found) -> dict[str, Any]:
+    return {
+        "seq": found.seq,
+        "workflow": found.workflow,
+        "key": None if found.key is None else key_json(found.key),
+        "field": found.field,
+        "expected": found.expected,
+        "got": found.got,
+    }

@@ -1,0 +1,357 @@
+"""Work for remote workers: leases with an end, and receipts that only a lease holder can bring.
+
+Theory of operation.
+An effect that is routed to a pool waits here until a worker leases it.
+A lease is a row in the journal before the worker sees the job, so it survives a restart.
+A lease that ends without a receipt is lost: the next attempt is journaled, then the job waits
+again; the old worker's receipt names an old attempt and settles nothing (N-23).
+"""
+
+# tidy: the life of a lease is one story.
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import Conflict, Rejected, TallyError
+from tallystick.journal.base import WorkRow
+from tallystick.kernel.draft import Answer
+from tallystick.kernel.inputs import Operate, Progress, Receipt, Settle
+from tallystick.kernel.settle import statement_of
+from tallystick.node.driver import Published
+from tallystick.node.node import Node
+from tallystick.values import canon, seal
+
+DONE_MAX: Final = 10_000
+_BEAT_S: Final = 0.2
+
+
+class Wish(NamedTuple):
+    """What a worker can do, and how much it takes."""
+
+    worker: str
+    pools: tuple[str, ...]
+    effects: tuple[str, ...]
+    most: int
+    wait_ms: int
+    lease_ms: int | None
+
+
+class Brought(NamedTuple):
+    """A receipt as a worker brings it; intent and attempt are its lease's."""
+
+    executor: str
+    status: str
+    payload: bytes
+    started_ns: int
+    ended_ns: int
+    usage: Mapping[str, int] | None
+    seal: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Lease:
+    """A job in the hands of a worker, until a time."""
+
+    id: str
+    job: Published
+    pool: str
+    worker: str
+    until_ns: int
+
+    @property
+    def world(self) -> str:
+        """The world of the job."""
+        return self.job.world
+
+
+class Done(NamedTuple):
+    """A lease that brought its receipt: the same receipt again gets the same answer."""
+
+    lease: Lease
+    brought: Brought
+    answer: Answer
+
+
+class Work:
+    """Jobs that wait for workers, and leases."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._ready: dict[tuple[str, bytes], tuple[str, Published]] = {}
+        self._leases: dict[str, Lease] = {}
+        self._by_intent: dict[tuple[str, bytes], Lease] = {}
+        self._kept: dict[tuple[str, bytes], WorkRow] = {}
+        self._done: OrderedDict[str, Done] = OrderedDict()
+        self._bell = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def open(self, world: str) -> None:
+        """Remember the leases of a world that were granted before a restart."""
+        for row in await self._node.read(lambda reader: reader.work(world)):
+            if row.state == "leased":
+                self._kept[world, row.intent] = row
+
+    async def close(self) -> None:
+        """Watch no more; leases stay in the journal."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    # ---- what comes from dispatch -----------------------------------------------------------
+
+    def taker(self, pool: str) -> Callable[[Published], None]:
+        """How dispatch hands jobs to a pool."""
+        return lambda job: self._take(pool, job)
+
+    def _take(self, pool: str, job: Published) -> None:
+        key = (job.world, job.intent)
+        kept = self._kept.pop(key, None)
+        if kept is not None and kept.attempt == job.attempt:
+            assert kept.lease_id is not None, "a leased row names its lease"
+            lease = Lease(kept.lease_id, job, pool, kept.owner or "", kept.lease_until or 0)
+            self._leases[lease.id] = self._by_intent[key] = lease
+            return
+        held = self._by_intent.get(key)
+        if held is not None and held.job.attempt >= job.attempt:
+            return
+        self._drop(key)
+        self._ready[key] = (pool, job)
+        self._bell.set()
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """An intent is over, by whomever."""
+        key = (world, intent)
+        self._ready.pop(key, None)
+        self._kept.pop(key, None)
+        lease = self._by_intent.get(key)
+        if lease is not None:
+            self._drop(key)
+            self._node.loop.create_task(self._forget(lease))
+
+    def running(self) -> dict[bytes, int]:
+        """The attempt of each intent that a worker has."""
+        return {lease.job.intent: lease.job.attempt for lease in self._leases.values()}
+
+    # ---- what workers ask -------------------------------------------------------------------
+
+    async def lease(self, wish: Wish, allowed: Callable[[str], bool]) -> list[dict[str, Any]]:
+        """Jobs that fit, each leased; waits up to `wait_ms` for the first."""
+        until = self._node.loop.time() + wish.wait_ms / 1000
+        while True:
+            found = self._fitting(wish, allowed)
+            left = until - self._node.loop.time()
+            if found or left <= 0:
+                return await self._grant(wish, found)
+            self._bell.clear()
+            try:
+                await asyncio.wait_for(self._bell.wait(), left)
+            except TimeoutError:
+                continue
+
+    def _fitting(
+        self, wish: Wish, allowed: Callable[[str], bool]
+    ) -> list[tuple[tuple[str, bytes], str, Published]]:
+        found = []
+        for key, (pool, job) in self._ready.items():
+            fits = (not wish.pools or pool in wish.pools) and (
+                not wish.effects or job.effect in wish.effects
+            )
+            if fits and allowed(job.world):
+                found.append((key, pool, job))
+                if len(found) == wish.most:
+                    break
+        for key, _, _ in found:
+            del self._ready[key]
+        return found
+
+    async def _grant(
+        self, wish: Wish, found: list[tuple[tuple[str, bytes], str, Published]]
+    ) -> list[dict[str, Any]]:
+        leases = []
+        until_ns = self._node.clock.now_ns() + self._length_ns(wish.lease_ms)
+        for key, pool, job in found:
+            name = self._node.clock.sample().entropy[:16].hex()
+            lease = Lease(name, job, pool, wish.worker, until_ns)
+            self._leases[name] = self._by_intent[key] = lease
+            leases.append(lease)
+        # Durable before the worker sees it: after a restart the lease still counts.
+        await self._keep(leases)
+        return [_shown(lease) for lease in leases if lease.id in self._leases]
+
+    def _length_ns(self, lease_ms: int | None) -> int:
+        settings = self._node.config.work
+        wanted_s = settings.lease_s if lease_ms is None else lease_ms / 1000
+        return int(min(wanted_s, settings.max_lease_s) * 1_000_000_000)
+
+    def find(self, name: str) -> Lease:
+        """A lease by name; refuses one that was lost."""
+        lease = self._leases.get(name)
+        if lease is None:
+            done = self._done.get(name)
+            if done is not None:
+                return done.lease
+            raise _lost(name)
+        return lease
+
+    async def extend(self, lease: Lease, lease_ms: int | None) -> dict[str, Any]:
+        """Keep a job longer; `cancel` says that nobody wants its result any more."""
+        if lease.id not in self._leases:
+            return {"lease_until_ns": lease.until_ns, "cancel": True}
+        lease.until_ns = self._node.clock.now_ns() + self._length_ns(lease_ms)
+        await self._keep([lease])
+        return {"lease_until_ns": lease.until_ns, "cancel": lease.id not in self._leases}
+
+    async def progress(self, lease: Lease, given: Progress) -> Answer:
+        """Note a progress frame of a leased job."""
+        if lease.id not in self._leases:
+            raise _lost(lease.id)
+        job = lease.job
+        made = given._replace(world=job.world, intent=job.intent, attempt=job.attempt)
+        return await self._node.one(job.world, made)
+
+    async def receipt(self, lease: Lease, brought: Brought) -> Answer:
+        """Settle a leased job; the same receipt again gets the same answer."""
+        done = self._done.get(lease.id)
+        if done is not None:
+            if done.brought == brought:
+                return done.answer._replace(kind="seen")
+            raise _lost(lease.id)
+        answer = await self.deliver(_receipt(lease.job, brought))
+        if answer.kind == "settled":
+            self._done[lease.id] = Done(lease, brought, answer)
+            while len(self._done) > DONE_MAX:
+                self._done.popitem(last=False)
+        return answer
+
+    async def deliver(self, receipt: Receipt) -> Answer:
+        """Settle by a receipt from outside; its seal is checked here, off the kernel's thread."""
+        node = self._node
+        key_id = str(receipt.seal.get("key"))
+        trust = await node.look(receipt.world, lambda live: live.keys.get(key_id))
+        good = None
+        if trust is not None:
+            statement = statement_of(receipt)
+            good = await node.loop.run_in_executor(
+                node.threads, seal.verify, trust.public_key, statement, dict(receipt.seal)
+            )
+        return await node.one(receipt.world, Settle(node.clock.sample(), receipt, good))
+
+    async def release(self, lease: Lease) -> None:
+        """Give a job back: somebody else makes the next attempt."""
+        if lease.id not in self._leases:
+            raise _lost(lease.id)
+        await self._again(lease, "released")
+
+    # ---- the end of a lease -----------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT_S)
+            now_ns = self._node.clock.now_ns()
+            for lease in [each for each in self._leases.values() if each.until_ns <= now_ns]:
+                await self._again(lease, "lease_lost")
+
+    async def _again(self, lease: Lease, reason: str) -> None:
+        """Journal the next attempt; it comes back through dispatch when that is durable."""
+        job = lease.job
+        self._drop((job.world, job.intent))
+        given = Operate(self._node.clock.sample(), "attempt", "node", reason, intent=job.intent)
+        try:
+            await self._node.one(job.world, given)
+        except TallyError:
+            return  # settled meanwhile, or the node stops: the journal knows the rest
+
+    def _drop(self, key: tuple[str, bytes]) -> None:
+        lease = self._by_intent.pop(key, None)
+        if lease is not None:
+            self._leases.pop(lease.id, None)
+
+    async def _keep(self, leases: list[Lease]) -> None:
+        rows: dict[str, list[WorkRow]] = {}
+        for lease in leases:
+            rows.setdefault(lease.world, []).append(_row(lease, "leased"))
+        for world, held in rows.items():
+            await self._put(world, held)
+
+    async def _put(self, world: str, rows: list[WorkRow]) -> None:
+        await self._node.write(lambda journal: journal.put_work(world, *rows))
+
+    async def _forget(self, lease: Lease) -> None:
+        try:
+            await self._put(lease.world, [_row(lease, "settled")])
+        except TallyError:
+            return  # the row only names a lease; the intent is settled without it
+
+
+def _row(lease: Lease, state: str) -> WorkRow:
+    job = lease.job
+    return WorkRow(
+        intent=job.intent,
+        effect=job.effect,
+        pool=lease.pool,
+        state=state,
+        attempt=job.attempt,
+        owner=lease.worker,
+        lease_id=lease.id,
+        lease_until=lease.until_ns,
+    )
+
+
+def _receipt(job: Published, brought: Brought) -> Receipt:
+    return Receipt(
+        world=job.world,
+        intent=job.intent,
+        effect=job.effect,
+        status=brought.status,
+        payload=brought.payload,
+        executor=brought.executor,
+        attempt=job.attempt,
+        started_ns=brought.started_ns,
+        ended_ns=brought.ended_ns,
+        usage=brought.usage,
+        seal=brought.seal,
+    )
+
+
+def _shown(lease: Lease) -> dict[str, Any]:
+    """A job as a worker reads it."""
+    job = lease.job
+    return {
+        "lease": lease.id,
+        "world": job.world,
+        "intent": canon.text_of(job.intent),
+        "dispatch_key": job.dispatch_key.hex(),
+        "effect": job.effect,
+        "executor": job.executor,
+        "params": job.catalogue.effects[job.effect].params.render(canon.decode(job.params)),
+        "params_cbor": b64encode(job.params).decode(),
+        "grant": None if job.granted is None else b64encode(canon.encode(job.granted)).decode(),
+        "attempt": job.attempt,
+        "deadline_ns": job.deadline_ns,
+        "lease_until_ns": lease.until_ns,
+    }
+
+
+def _lost(name: str) -> Conflict:
+    return Conflict(
+        "the lease is over",
+        code="work.lease_lost",
+        where={"lease": name},
+        hint="drop the job: another attempt has it, or it is settled",
+    )
+
+
+def pool_of(route: str) -> str:
+    """The pool that a route names: `pool:gpu`."""
+    if not route.startswith("pool:") or len(route) == len("pool:"):
+        raise Rejected(
+            f"{route!r} is no route",
+            code="config.route",
+            where={"route": route},
+            hint="a route is pool:NAME or the name of an executor",
+        )
+    return route.removeprefix("pool:")
