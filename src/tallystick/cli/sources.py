@@ -15,6 +15,7 @@ from tallystick.model.bundle_authority import structural_authority
 from tallystick.model.bundle_python import python_bundle
 from tallystick.model.definitions import refusal
 from tallystick.model.manifest_sources import Sources, read_sources
+from tallystick.modules.source import bundle_of
 
 STRUCTURAL: Final = "structural"
 _DOCUMENTS: Final = (".json", ".yaml", ".yml")
@@ -28,6 +29,9 @@ def bundle_at(path: str | Path, *, authority: str | None = STRUCTURAL) -> Bundle
     place = Path(path)
     if is_built(place):
         return built_bundle(place)
+    if is_python(place):
+        made: Bundle = bundle_of(python_files(place), structural=authority == STRUCTURAL)
+        return made
     sources, artifacts = sources_at(place)
     if authority == STRUCTURAL:
         sources = structural_authority(sources)
@@ -39,6 +43,23 @@ def bundle_at(path: str | Path, *, authority: str | None = STRUCTURAL) -> Bundle
 def is_built(place: Path) -> bool:
     """True for a container, and for a folder that holds a bundle document."""
     return place.suffix == ".zip" or (place / DOCUMENT).exists()
+
+
+def is_python(place: Path) -> bool:
+    """True for a Python file, and for a folder of Python files without other definitions."""
+    if place.is_dir():
+        return not _documents(place) and any(place.glob("*.py"))
+    return place.suffix == ".py" and place.exists()
+
+
+def python_files(place: Path) -> dict[str, bytes]:
+    """The sources of a file, or of a folder without its tests."""
+    if place.is_file():
+        return {place.name: place.read_bytes()}
+    found = {name: data for name, data in _files(place).items() if name.endswith(".py")}
+    return {
+        n: d for n, d in found.items() if not n.rpartition("/")[2].startswith(("test_", "conf"))
+    }
 
 
 def built_bundle(place: Path) -> Bundle:
