@@ -187,6 +187,14 @@ class Reader(History, Protocol):
         """Digest and size of every blob of the world's own, in order of digest."""
         ...
 
+    def added(self, world: str, digest: bytes) -> int:
+        """The sequence behind which a blob of the world's own was added; -1 when there is none."""
+        ...
+
+    def faults(self) -> list[str]:
+        """What the store finds wrong with itself below the rows; empty when it is sound."""
+        ...
+
     def checkpoints(self, world: str) -> list[CheckpointRow]:
         """The signed statements about this world, oldest first."""
         ...

@@ -238,6 +238,14 @@ class MemoryJournal:
         """Digest and size of every blob of the world's own."""
         return iter(sorted((digest, len(data)) for digest, data in self._book(world).blobs.items()))
 
+    def added(self, world: str, digest: bytes) -> int:
+        """The sequence behind which a blob was added."""
+        return self._book(world).added.get(digest, -1)
+
+    def faults(self) -> list[str]:
+        """Memory has no pages to check."""
+        return []
+
     def snapshots(self, world: str) -> list[SnapshotRow]:
         """Own snapshots, and those of the parent up to the fork point."""
         book = self._book(world)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from tallystick.errors import JournalCorrupt
 from tallystick.journal.base import (
     CheckpointRow,
     Head,
@@ -210,6 +211,21 @@ class SqliteReader:
         """Digest and size of every blob of the world's own, in order of digest."""
         query = "SELECT hash, size FROM blob WHERE world=? ORDER BY hash"
         return self._rows(query, (self._place(world).id,))
+
+    def added(self, world: str, digest: bytes) -> int:
+        """The sequence behind which a blob was added."""
+        query = "SELECT added_seq FROM blob WHERE world=? AND hash=?"
+        with told(self._path):
+            found = first(self._db, query, (self._place(world).id, digest))
+        return -1 if found is None else int(found[0])
+
+    def faults(self) -> list[str]:
+        """What SQLite finds wrong with its pages."""
+        try:
+            found = [str(row[0]) for row in self._rows("PRAGMA quick_check(10)")]
+        except JournalCorrupt as why:
+            return [why.message]
+        return [] if found == ["ok"] else found
 
     # ---- rows -------------------------------------------------------------------------------
 

@@ -1,0 +1,249 @@
+"""Verify: is what stands here what was written? (04 section 13, D9)
+
+Quick looks at the newest sequences, the counts and the pages of the store.
+Full looks at every hash, blob, seal, snapshot root and checkpoint.
+Neither runs module code; running every tick again is `kernel.replay.verify`.
+A verdict names the first bad sequence, and never repairs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import TallyError
+from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
+from tallystick.journal.chain import Chain, Finding
+from tallystick.journal.checkpoints import fault_of
+from tallystick.journal.staged import StagedBlobs
+from tallystick.journal.trie import missing_below
+from tallystick.kernel import snapshot
+from tallystick.kernel.catalogues import Catalogues
+from tallystick.kernel.replay import open_world
+from tallystick.kernel.roots import root
+from tallystick.model.abi import Runner
+from tallystick.values import canon
+
+QUICK_SEQS: Final = 10_000
+
+
+class Verdict(NamedTuple):
+    """What a verification found, in the shape of 04 section 9."""
+
+    world: str
+    level: str
+    frames: int
+    records: int
+    receipts: dict[str, int]
+    blobs: dict[str, int]
+    snapshots: int
+    checkpoints: int
+    head: bytes
+    root: bytes | None
+    first_bad: Finding | None
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing was found."""
+        return self.first_bad is None
+
+    def shape(self) -> dict[str, Any]:
+        """The verdict as the command line and the API show it."""
+        said = self._asdict()
+        bad = self.first_bad
+        said["ok"] = self.ok
+        said["head"] = canon.text_of(self.head)
+        said["root"] = None if self.root is None else canon.text_of(self.root)
+        said["first_bad"] = None if bad is None else bad._asdict()
+        return said
+
+
+def verify(
+    reader: Reader,
+    world: str,
+    level: str = "full",
+    *,
+    checkpoints: Iterable[CheckpointRow] = (),
+    keys: Mapping[str, bytes] | None = None,
+) -> Verdict:
+    """Judge the journal of a world.
+
+    `checkpoints` are copies kept elsewhere; `keys` are public keys that may have signed them,
+    beside those that the journal trusts.
+    """
+    assert level in ("quick", "full"), "replay is the kernel's business"
+    return _Check(reader, world, level == "full").run(list(checkpoints), dict(keys or {}))
+
+
+class _Check:
+    """One verification on its way."""
+
+    def __init__(self, reader: Reader, world: str, full: bool) -> None:
+        self.reader = reader
+        self.world = world
+        self.full = full
+        self.begun = time.monotonic()
+        self.line = reader.lineage(world)
+        self.head = self.line[0].head
+        self.findings: list[Finding] = []
+        self.blobs = {"checked": 0, "missing": 0, "bad": 0}
+        self.present: dict[bytes, str] = {}
+
+    def run(self, copies: list[CheckpointRow], keys: dict[str, bytes]) -> Verdict:
+        """Everything in turn; each part adds what it finds."""
+        self.findings += [Finding(0, "store", fault) for fault in self.reader.faults()]
+        for row in self.line:
+            self._guarded(0, "store", partial(self._check_blobs, row.world))
+        chain = self._check_chain()
+        kept = self.reader.checkpoints(self.world) + copies
+        self._check_checkpoints(kept, {**chain.keys, **keys})
+        snapshots = self.reader.snapshots(self.world)
+        if self.full:
+            seen: dict[bytes, None] = {}
+            for each in snapshots:
+                part = partial(self._snapshot, each, chain, seen)
+                self._guarded(each.seq, f"snapshot {each.seq}", part)
+            for digest, seq in chain.manifests.items():
+                self._guarded(seq, "manifest", partial(self._manifest, digest))
+        return self._verdict(chain, len(snapshots), len(kept))
+
+    def _guarded(self, seq: int, where: str, part: Callable[[], None]) -> None:
+        """Run a part; what it cannot read is a finding."""
+        try:
+            part()
+        except TallyError as why:
+            self.findings.append(Finding(seq, where, why.message))
+
+    def _verdict(self, chain: Chain, snapshots: int, checkpoints: int) -> Verdict:
+        # What the store says of its pages has no sequence; a record that it touches has one.
+        first = min(self.findings, key=lambda found: (found.seq == 0, found), default=None)
+        whole: bytes | None = None
+        if first is None:
+            try:
+                whole = self._root()
+            except TallyError as why:
+                first = Finding(self.head.seq, "root", why.message)
+        return Verdict(
+            self.world,
+            "full" if self.full else "quick",
+            chain.frames,
+            chain.records,
+            {"sealed": chain.sealed, "bad": chain.bad_seals},
+            self.blobs,
+            snapshots,
+            checkpoints,
+            self.head.hash,
+            whole,
+            first,
+            round(time.monotonic() - self.begun, 3),
+        )
+
+    # ---- parts --------------------------------------------------------------------------------
+
+    def _check_blobs(self, world: str) -> None:
+        for digest, _ in self.reader.blobs(world):
+            self.present[digest] = world
+            if not self.full:
+                continue
+            self.blobs["checked"] += 1
+            try:
+                self.reader.blob(world, digest)
+            except TallyError as why:
+                self.blobs["bad"] += 1
+                where = f"blob {canon.text_of(digest)}"
+                self.findings.append(Finding(self.reader.added(world, digest), where, why.message))
+
+    def _check_chain(self) -> Chain:
+        base = self.line[-1].base
+        after = base.seq
+        if not self.full:
+            after = max(after, self.head.seq - QUICK_SEQS)
+        prev = base.hash
+        if after > base.seq:
+            begin = next(iter(self.reader.headers(self.world, after)), None)
+            after, prev = (after, prev) if begin is None else (begin.first_seq - 1, begin.prev_hash)
+        chain = Chain(self.line, (after, prev), self.present.__contains__)
+        if not self.full:
+            chain.keys.update(self._known_keys(after))
+        self._walk(chain, after)
+        self.findings += chain.findings
+        for digest, seq in chain.missing.items():
+            self._missing(seq, digest)
+        return chain
+
+    def _walk(self, chain: Chain, after: int) -> None:
+        try:
+            for frame in self.reader.read(self.world, after):
+                if not chain.take(frame):
+                    return
+        except TallyError as why:
+            self.findings.append(Finding(chain.seq + 1, "frame", why.message))
+            return
+        if (chain.seq, chain.prev) != (self.head.seq, self.head.hash):
+            what = f"the journal ends at {chain.seq}, its head says {self.head.seq}"
+            self.findings.append(Finding(min(chain.seq, self.head.seq) + 1, "head", what))
+
+    def _known_keys(self, after: int) -> dict[str, bytes]:
+        """The keys that were trusted before the newest sequences, from the snapshot below them."""
+        rows = [row for row in self.reader.snapshots(self.world) if row.seq <= after]
+        if not rows:
+            return {}
+        world = snapshot.load(rows[-1].document, StagedBlobs(self.reader, self.world), _nobody())
+        return {key: trust.public_key for key, trust in world.keys.items()}
+
+    def _missing(self, seq: int, digest: bytes) -> None:
+        self.blobs["missing"] += 1
+        self.findings.append(Finding(seq, f"blob {canon.text_of(digest)}", "it is not there"))
+
+    def _check_checkpoints(self, rows: list[CheckpointRow], keys: dict[str, bytes]) -> None:
+        for row in rows:
+            if row.seq > self.head.seq:
+                what = f"the journal ends at {self.head.seq}, before the checkpoint"
+                self.findings.append(Finding(self.head.seq + 1, f"checkpoint {row.seq}", what))
+                continue
+            fault = fault_of(self.reader, self.world, row, keys)
+            if fault is not None:
+                self.findings.append(Finding(row.seq, f"checkpoint {row.seq}", fault))
+
+    def _snapshot(self, row: SnapshotRow, chain: Chain, seen: dict[bytes, None]) -> None:
+        where = f"snapshot {row.seq}"
+        taken = chain.taken.get(row.seq)
+        if taken is not None and taken != row.root:
+            self.findings.append(Finding(row.seq, where, "its root is not the one on record"))
+            return
+        blobs = StagedBlobs(self.reader, self.world)
+        world = snapshot.load(row.document, blobs, _nobody())
+        if world.seq != row.seq or root(world) != row.root:
+            self.findings.append(Finding(row.seq, where, "it has another root than it says"))
+            return
+        for digest in missing_below(row.document, blobs, self.present, seen):
+            self._missing(row.seq, digest)
+
+    def _manifest(self, digest: bytes) -> None:
+        Catalogues().load(digest, StagedBlobs(self.reader, self.world))
+
+    def _root(self) -> bytes:
+        """The root at the head: the newest snapshot and the tail, or everything."""
+        rows = self.reader.snapshots(self.world)
+        pinned = rows[-1] if rows else None
+        after = self.line[-1].base.seq if pinned is None else pinned.seq
+        world = open_world(
+            self.world,
+            self.reader.read(self.world, after),
+            StagedBlobs(self.reader, self.world),
+            _nobody(),
+            pinned=None if pinned is None else pinned.document,
+        )
+        return root(world)
+
+
+def _nobody() -> Runner:
+    """Opening and folding run no module code, so nobody has to."""
+    return _Nobody()  # type: ignore[return-value]  # whatever is asked of it is a mistake
+
+
+class _Nobody:
+    """A runner that is never asked."""

@@ -1,0 +1,212 @@
+"""Verify finds what was changed, and names the first bad sequence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tallystick.errors import Rejected
+from tallystick.journal import checkpoints
+from tallystick.journal.chain import Chain, header_of
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite_read import SqliteReader
+from tallystick.journal.verify import verify
+from tallystick.model.frames import open_frame
+from tests.journal.damage import DAMAGES, Case, Damage, checkpoint, grown
+from tests.kernel.test_fork import child_id, child_rig
+from tests.rig import NODE, WORLD, Rig
+from tests.worlds import CREATED, created
+
+# 16 kinds of damage: 304 in all, beside those of files.
+EACH = int(os.environ.get("TALLY_DAMAGES", "19"))
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    made = grown(tmp_path_factory.mktemp("data"))
+    yield made
+    made.journal.close()
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.invariant("I10")
+def test_an_untouched_journal_is_sound(rig: Rig) -> None:
+    """ND-23, control: nothing is found where nothing was changed; the root is the live one."""
+    for level in ("quick", "full"):
+        verdict = verify(rig.journal, WORLD, level)  # type: ignore[arg-type]
+        assert verdict.ok, verdict.first_bad
+        assert verdict.root == rig.root()
+        assert verdict.records == rig.world.seq
+        assert (verdict.snapshots, verdict.checkpoints) == (2, 3)
+        assert verdict.receipts == {"sealed": 6, "bad": 0}
+    assert verdict.blobs["checked"] == len(list(rig.journal.blobs(WORLD)))  # type: ignore[attr-defined]
+    shape = verdict.shape()
+    assert list(shape) == [
+        "world", "level", "frames", "records", "receipts", "blobs", "snapshots", "checkpoints",
+        "head", "root", "first_bad", "seconds", "ok",
+    ]  # fmt: skip
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_damage_is_found(rig: Rig, damage: Damage) -> None:
+    """ND-23, AT-17: changed, deleted, swapped, cut, rolled back, forged: found, and named."""
+    journal = rig.journal
+    assert isinstance(journal, SqliteJournal)
+    for turn in range(EACH):
+        journal._db.execute("BEGIN")
+        try:
+            bad = damage(Case(journal, Random(f"{damage.__name__}/{turn}")))
+            verdict = verify(journal, WORLD)
+        finally:
+            journal._db.execute("ROLLBACK")
+        assert verdict.first_bad is not None, f"turn {turn} was not found"
+        if bad is not None:
+            assert verdict.first_bad.seq == bad, verdict.first_bad
+    assert verify(journal, WORLD).ok, "the damage was undone"
+
+
+def test_a_chain_that_does_not_hash_finds_nothing(rig: Rig) -> None:
+    """ND-23, control: without the check of hash and place the same change passes for the truth."""
+
+    class Blind(Chain):
+        def _fault(self, frame):
+            return None
+
+    frames = list(rig.journal.read(WORLD))
+    body = bytearray(frames[3].body)
+    body[-1] ^= 1
+    frames[3] = frames[3]._replace(body=bytes(body))
+    for kind, found in ((Chain, [frames[3].seq]), (Blind, [])):
+        chain = kind(rig.journal.lineage(WORLD), (0, bytes(32)), lambda _digest: True)  # type: ignore[attr-defined]
+        for frame in frames[:4]:
+            chain.take(frame)
+        assert [finding.seq for finding in chain.findings] == found
+
+
+def test_the_header_is_read_as_the_whole_is(rig: Rig) -> None:
+    """D9: the place that a body claims is the same with and without reading its records."""
+    for frame in rig.journal.read(WORLD):
+        world, seq, prev, records = open_frame(frame.body)
+        assert header_of(frame.body) == (world, seq, prev, len(records))
+        assert header_of(frame.body[:40]) is None
+    assert header_of(b"") is None
+
+
+@pytest.mark.clause("K-12")
+def test_damaged_files_are_found(tmp_path: Path) -> None:
+    """ND-23, AT-17: a blob file changed, cut or deleted, and bytes of the database itself."""
+    rig = grown(tmp_path)
+    wanted = rig.root()
+    rig.journal.close()  # type: ignore[attr-defined]
+    files = sorted(path for path in (tmp_path / "blobs").rglob("*") if path.is_file())
+    assert len(files) > 3
+    reader = SqliteReader(tmp_path)
+    for path in files:
+        whole = path.read_bytes()
+        for changed in (whole[:-1], bytes([whole[0] ^ 1]) + whole[1:], None):
+            path.unlink()
+            if changed is not None:
+                path.write_bytes(changed)
+            verdict = verify(reader, WORLD)
+            assert verdict.first_bad is not None
+            assert verdict.blobs["bad"] == 1
+            path.write_bytes(whole)
+    assert verify(reader, WORLD).ok
+    reader.close()
+    chance = Random("pages")
+    database = tmp_path / "tally.db"
+    whole = database.read_bytes()
+    for _ in range(20):
+        at = chance.randrange(100, len(whole))
+        database.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        assert found_or_equal(tmp_path, wanted), f"byte {at} was changed and nobody noticed"
+
+
+def found_or_equal(folder: Path, wanted: bytes) -> bool:
+    """A byte that nothing stands in may change; then everything reads as before."""
+    try:
+        reader = SqliteReader(folder)
+        try:
+            verdict = verify(reader, WORLD)
+        finally:
+            reader.close()
+    except Exception as why:  # noqa: BLE001 - what it is called is asserted
+        return getattr(why, "code", "") in ("journal.corrupt", "world.unknown", "journal.format")
+    return not verdict.ok or verdict.root == wanted
+
+
+@pytest.mark.clause("X-08")
+def test_a_fork_is_verified_with_its_prefix(tmp_path: Path) -> None:
+    """D9: a fork's verdict covers its parent's frames too; damage there is damage here."""
+    rig = grown(tmp_path)
+    child = child_rig(rig, 1, 20)
+    child.send(CREATED, created("only-here"))
+    journal = rig.journal
+    assert isinstance(journal, SqliteJournal)
+    verdict = verify(journal, child_id(1))
+    assert verdict.ok, verdict.first_bad
+    assert verdict.root == child.root()
+    assert verdict.records == child.world.seq
+    journal._db.execute("UPDATE frame SET body=zeroblob(9) WHERE seq=5")
+    found = verify(journal, child_id(1)).first_bad
+    assert found is not None
+    assert found.seq == 5
+    journal.close()
+
+
+# ---- checkpoints ------------------------------------------------------------------------------
+
+
+@pytest.mark.clause("K-12")
+def test_a_copy_of_checkpoints_finds_a_rollback(tmp_path: Path) -> None:
+    """04 section 4: rolled back with its checkpoints and all, a copy kept elsewhere still tells."""
+    rig = grown(tmp_path / "data")
+    for row in rig.journal.checkpoints(WORLD):  # type: ignore[attr-defined]
+        checkpoints.note(tmp_path, WORLD, row)
+    checkpoints.note(tmp_path, child_id(1), row)
+    copies = list(checkpoints.read_file(tmp_path / checkpoints.FILE, WORLD))
+    assert copies == rig.journal.checkpoints(WORLD)  # type: ignore[attr-defined]
+    journal = rig.journal
+    assert isinstance(journal, SqliteJournal)
+    assert verify(journal, WORLD, checkpoints=copies).ok
+    cut = copies[-1].seq - 3
+    at = next(f for f in journal.read(WORLD) if f.last >= cut)
+    journal._db.execute("DELETE FROM frame WHERE seq>?", (at.seq,))
+    journal._db.execute("DELETE FROM checkpoint WHERE seq>?", (at.last,))
+    journal._db.execute("DELETE FROM snapshot WHERE seq>=?", (at.last,))
+    journal._db.execute("UPDATE world SET head_seq=?, head_hash=?", (at.last, at.hash))
+    assert verify(journal, WORLD).ok, "alone it is a sound journal"
+    found = verify(journal, WORLD, checkpoints=copies).first_bad
+    assert found is not None
+    assert (found.seq, found.where) == (at.last + 1, f"checkpoint {copies[-1].seq}")
+    journal.close()
+
+
+def test_the_file_of_checkpoints_is_read_strictly(tmp_path: Path, rig: Rig) -> None:
+    """04 section 4: a line cut by a crash is left out; a bad line in the middle is refused."""
+    row = checkpoint(rig)
+    path = tmp_path / checkpoints.FILE
+    checkpoints.note(tmp_path, WORLD, row)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:50])
+    assert list(checkpoints.read_file(path, WORLD)) == [row]
+    path.write_bytes(whole[:50] + b"\n" + whole)
+    with pytest.raises(Rejected) as caught:
+        list(checkpoints.read_file(path, WORLD))
+    assert caught.value.code == "checkpoint.malformed"
+    assert caught.value.where["line"] == 1
+
+
+def test_a_checkpoint_of_an_unknown_key_does_not_count(rig: Rig) -> None:
+    """04 section 4: who signed must be known; a key may be given from elsewhere."""
+    row = checkpoint(rig)
+    journal = rig.journal
+    fault = checkpoints.fault_of(journal, WORLD, row, {})  # type: ignore[arg-type]
+    assert fault == "nobody knows the key of its seal"
+    assert checkpoints.fault_of(journal, WORLD, row, {NODE.key_id: NODE.public}) is None  # type: ignore[arg-type]
