@@ -12,7 +12,7 @@ import yaml
 from tallystick.errors import BadDefinition, Rejected
 from tallystick.model.bundle import DOCUMENT, Bundle, from_members, from_zip, make_bundle
 from tallystick.model.bundle_authority import structural_authority
-from tallystick.model.bundle_python import python_bundle
+from tallystick.model.bundle_python import is_source, python_bundle
 from tallystick.model.definitions import refusal
 from tallystick.model.manifest_sources import Sources, read_sources
 from tallystick.modules.source import bundle_of
@@ -56,10 +56,12 @@ def python_files(place: Path) -> dict[str, bytes]:
     """The sources of a file, or of a folder without its tests."""
     if place.is_file():
         return {place.name: place.read_bytes()}
-    found = {name: data for name, data in _files(place).items() if name.endswith(".py")}
-    return {
-        n: d for n, d in found.items() if not n.rpartition("/")[2].startswith(("test_", "conf"))
-    }
+    found: dict[str, bytes] = {}
+    for path in sorted(place.rglob("*.py")):
+        name = path.relative_to(place).as_posix()
+        if is_source(name) and not path.name.startswith(("test_", "conftest")):
+            found[name] = path.read_bytes()
+    return found
 
 
 def built_bundle(place: Path) -> Bundle:
