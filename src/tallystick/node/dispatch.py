@@ -72,6 +72,10 @@ class Sink(Protocol):
         """Note a progress frame; waits when the job has no credit."""
         ...
 
+    def has_secrets(self, job: Published) -> bool:
+        """True when the params may refer to secrets."""
+        ...
+
     async def secrets(self, job: Published, params: Any) -> dict[str, str] | Failed:
         """The plain values that the params refer to."""
         ...
@@ -269,7 +273,7 @@ class Dispatch:
             # The intent is over, or the node stops; either way nobody waits for an outcome.
             outcome = None
         except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
-            outcome = Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
+            outcome = _crash(why)
         finally:
             lane.running -= 1
             if self.running.get((job.world, job.intent)) is run:
@@ -281,27 +285,37 @@ class Dispatch:
 
     async def _perform(self, run: Running, shelf: Shelf) -> Outcome:
         params = canon.decode(run.job.params)
+        if self._sink.has_secrets(run.job):
+            return await self._perform_scrubbed(run, shelf, params)
+        run.given = job = _job(run.job, params, _NO_SECRETS, shelf)
+
+        async def report(kind: str, payload: Any) -> None:
+            await self._progress(run, kind, payload)
+
+        return _outcome(await run.lane.executor.perform(job, report))
+
+    async def _perform_scrubbed(self, run: Running, shelf: Shelf, params: Any) -> Outcome:
+        """Perform a job that is told secrets; nothing of them comes back."""
         secrets = await self._sink.secrets(run.job, params)
         if isinstance(secrets, Failed):
             return secrets
         job = _job(run.job, params, secrets, shelf)
         scrubber = Scrubber.of(job)
         stream = StreamScrubber(scrubber)
-        if secrets:
-            job = replace(job, blobs=ScrubbedBlobs(shelf, scrubber))
-        run.given = job
+        run.given = job = replace(job, blobs=ScrubbedBlobs(shelf, scrubber))
 
         async def report(kind: str, payload: Any) -> None:
             # A secret may come in two pieces, so the stream is scrubbed as a whole.
-            for frame in stream.feed(kind, payload) if secrets else ((kind, payload),):
+            for frame in stream.feed(kind, payload):
                 await self._progress(run, *frame)
 
-        outcome: Outcome | None = await run.lane.executor.perform(job, report)
+        try:
+            outcome = _outcome(await run.lane.executor.perform(job, report))
+        except Exception as why:  # noqa: BLE001 - as in `_run`, but what it says is scrubbed too
+            outcome = _crash(why)
         for frame in stream.rest():
             await self._progress(run, *frame)
-        if outcome is None:
-            return Failed("no_outcome", "effect.no_outcome", "the executor gave no outcome")
-        return scrubber.outcome(outcome) if secrets else outcome
+        return scrubber.outcome(outcome)
 
     async def _progress(self, run: Running, kind: str, payload: Any) -> None:
         run.progress += 1
@@ -352,6 +366,19 @@ class Dispatch:
         """Give back what the executors hold."""
         for executor in self.executors():
             await executor.close()
+
+
+_NO_SECRETS: Final[Mapping[str, str]] = {}
+
+
+def _outcome(given: Outcome | None) -> Outcome:
+    if given is None:
+        return Failed("no_outcome", "effect.no_outcome", "the executor gave no outcome")
+    return given
+
+
+def _crash(why: Exception) -> Failed:
+    return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
 
 
 def _job(job: Published, params: Any, secrets: Mapping[str, str], blobs: Blobs) -> Job:

@@ -16,6 +16,7 @@ from tallystick.node.engine import Hosted
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended, receipts_of
 from tallystick.values import canon
+from tallystick.values.schema.nodes import holds_secret
 
 CREDITS: Final = 64  # progress frames of a node that may be on their way at a time, per job
 
@@ -27,6 +28,7 @@ class Outside:
         self._node = node
         self._bindings = bindings
         self._reader = node.journal.reader()
+        self._secret: dict[bytes, bool] = {}
         self._credits: dict[bytes, asyncio.Semaphore] = {}
 
     def close(self) -> None:
@@ -90,6 +92,14 @@ class Outside:
         ticket = Ticket(given, _Credit(credit))
         node.engine.offer(hosted, [ticket], ingress=False)
         node.feed.progress(job.world, (job, seq, kind, data))
+
+    def has_secrets(self, job: Published) -> bool:
+        """True when the params of the effect may refer to secrets; asked once per definition."""
+        effect = job.catalogue.effects[job.effect]
+        known = self._secret.get(effect.hash)
+        if known is None:
+            known = self._secret[effect.hash] = holds_secret(effect.params.node)
+        return known
 
     async def secrets(self, job: Published, params: Any) -> dict[str, str] | Failed:
         """The plain values behind the references in a job's params."""
