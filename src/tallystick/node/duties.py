@@ -1,26 +1,26 @@
-"""Duties: what a node does beside its work: checkpoints, and watching the disk.
+"""Duties: what a node does beside its work: snapshots by time, checkpoints, watching the disk.
 
 A checkpoint is the node's signed word for where a journal stood.
-It is signed where a root is known anyway, at snapshots (ADR 0011), and at the end.
+It needs a root, and a root is cheap only where little changed since the last snapshot; so each
+checkpoint follows a snapshot, and a world that changed has one every minute (ADR 0011).
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from typing import Final
 
-from tallystick.errors import DiskFull, NotQuiescent
-from tallystick.journal.base import CheckpointRow
+from tallystick.errors import DiskFull, NotQuiescent, TallyError
+from tallystick.journal import checkpoints
+from tallystick.journal.base import CheckpointRow, Head
+from tallystick.journal.checkpoints import Stand
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import World
-from tallystick.node.engine import Hosted
 from tallystick.node.node import Node
-from tallystick.values import canon
-from tallystick.values.seal import checkpoint_statement
 
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
+CHECKPOINT_S: Final = 60.0
 _LOOK_S: Final = 1.0
 
 
@@ -30,6 +30,8 @@ class Duties:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._task: asyncio.Task[None] | None = None
+        self._signing: dict[asyncio.Task[None], None] = {}
+        self._stood: dict[str, tuple[int, float]] = {}
 
     def start(self) -> None:
         """Begin."""
@@ -37,72 +39,74 @@ class Duties:
 
     async def stop(self) -> None:
         """End."""
+        tasks = [*self._signing, *([] if self._task is None else [self._task])]
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait([self._task])
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            if self._node.engine.read_only and self._space():
-                self._node.engine.call(self._node.engine.writable)
+            if self._node.engine.read_only:
+                if self._has_space():
+                    self._node.engine.call(self._node.engine.writable)
+                continue
+            for world in list(self._node.engine.worlds):
+                await self._by_time(world)
 
-    def _space(self) -> bool:
+    def _has_space(self) -> bool:
         found = os.statvfs(self._node.folder)
         return found.f_bavail * found.f_frsize >= FREE_BYTES_MIN
 
+    async def _by_time(self, world: str) -> None:
+        now, head = self._node.loop.time(), self._node.feed.head(world)
+        seq, since = self._stood.setdefault(world, (head, now))
+        if head > seq and now - since >= CHECKPOINT_S:
+            self._stood[world] = (head + 1, now)
+            await self._snapshot(world)
+
+    async def _snapshot(self, world: str) -> None:
+        try:
+            await self._node.snapshot(world)
+        except (NotQuiescent, DiskFull):
+            return  # the journal is whole without it; opening only folds longer
+
+    def snapshot_taken(self, world: str) -> None:
+        """A snapshot is durable: sign where the world stands now."""
+        if not self._node.stopping:
+            task = asyncio.create_task(self._sign(world))
+            self._signing[task] = None
+            task.add_done_callback(lambda done: self._signing.pop(done, None))
+
+    async def _sign(self, world: str) -> None:
+        try:
+            await self.checkpoint(world)
+        except TallyError:
+            return  # the world is gone, or the node stops with an error that it tells itself
+
     async def last(self) -> None:
-        """At the end: a snapshot and a checkpoint of every world that is idle."""
+        """At the end: a snapshot and a checkpoint of every world that changed and is idle."""
         for world in list(self._node.engine.worlds):
-            try:
-                await self._node.snapshot(world)
-                await self.checkpoint(world)
-            except (NotQuiescent, DiskFull):
-                continue  # the journal is whole without them; opening only folds longer
+            if await self._signed(world) < self._node.feed.head(world):
+                await self._snapshot(world)
+                await self._sign(world)
+
+    async def _signed(self, world: str) -> int:
+        """Up to where the last checkpoint of a world reaches."""
+        rows = await self._node.read(lambda reader: reader.checkpoints(world))
+        return rows[-1].seq if rows else 0
 
     async def checkpoint(self, world: str) -> CheckpointRow:
         """Sign where a world stands, keep it in the journal and beside it."""
         node = self._node
         seq, head, found, manifest = await node.look(world, _standing)
-        hosted = node.engine.worlds[world]
-        row = self._signed(world, hosted, (seq, head, found, manifest))
+        epoch = node.engine.worlds[world].driver.head.epoch
+        stand = Stand(found, manifest, node.clock.now_ns())
+        row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
         await node.write(lambda journal: journal.add_checkpoint(world, row))
-        await asyncio.to_thread(self._note, world, row)
+        await asyncio.to_thread(checkpoints.note, node.folder, world, row)
         return row
-
-    def _signed(
-        self, world: str, hosted: Hosted, standing: tuple[int, bytes, bytes, bytes]
-    ) -> CheckpointRow:
-        seq, head, found, manifest = standing
-        now_ns, epoch = self._node.clock.now_ns(), hosted.driver.head.epoch
-        statement = checkpoint_statement(
-            world=world,
-            seq=seq,
-            head=canon.text_of(head),
-            root=canon.text_of(found),
-            manifest=canon.text_of(manifest),
-            epoch=epoch,
-            at_ns=now_ns,
-        )
-        seal = canon.encode(self._node.key.pair.sign(statement))
-        return CheckpointRow(seq, head, found, manifest, epoch, now_ns, seal)
-
-    def _note(self, world: str, row: CheckpointRow) -> None:
-        """One line for whoever keeps a copy elsewhere."""
-        line = {
-            "world": world,
-            "seq": row.seq,
-            "head": canon.text_of(row.head),
-            "root": canon.text_of(row.root),
-            "manifest": canon.text_of(row.manifest),
-            "epoch": row.epoch,
-            "at_ns": row.at_ns,
-            "seal": canon.decode(row.seal),
-        }
-        with self._node.files.checkpoints.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, default=bytes.hex, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _standing(world: World) -> tuple[int, bytes, bytes, bytes]:

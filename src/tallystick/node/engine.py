@@ -350,11 +350,8 @@ class Engine:
             elif isinstance(outcome, Full):
                 full.append((hosted, cut))
             else:
-                for each in cut.batch:
-                    if each.frame.snapshot is not None:
-                        self.outlet.now.snapshots.append(
-                            (hosted.driver.world.id, each.frame.snapshot)
-                        )
+                if any(each.frame.snapshot is not None for each in cut.batch):
+                    self.outlet.now.snapshots.append(hosted.driver.world.id)
                 hosted.driver.committed(cut, outcome)
         if full:
             self._filled(full)

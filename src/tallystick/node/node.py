@@ -375,6 +375,8 @@ class Node:
             dispatch.defer(name)
         for world, frames, head in parcel.durable:
             self.feed.durable(world, frames, head)
+        for world in parcel.snapshots:
+            self.duties.snapshot_taken(world)
         for world in parcel.lost:
             self.depart(world)
         if self.engine.failed is not None and not self.stopped.done():

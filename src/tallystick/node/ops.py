@@ -11,6 +11,7 @@ from typing import Any
 from tallystick.errors import Rejected
 from tallystick.journal.base import Reader
 from tallystick.journal.staged import StagedBlobs
+from tallystick.journal.verify import verify as journal_verify
 from tallystick.kernel.replay import Found, open_world, verify
 from tallystick.kernel.roots import root
 from tallystick.node.node import Node
@@ -24,6 +25,20 @@ class Ops:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+
+    async def verify(self, world: str, level: str = "full") -> dict[str, Any]:
+        """Check hashes, seals, blobs, snapshots and checkpoints; `replay` runs ticks again too."""
+        depth = "quick" if level == "quick" else "full"
+        keys = {self._node.key.pair.key_id: self._node.key.pair.public}
+        found = await self._node.read(
+            lambda reader: journal_verify(reader, world, depth, keys=keys).shape()
+        )
+        if level == "replay":
+            again = await self.replay(world)
+            found["level"] = level
+            found["ok"] = found["ok"] and again["ok"]
+            found["first_bad"] = found["first_bad"] or _bad(again)
+        return found
 
     async def replay(
         self, world: str, from_seq: int | None = None, to_seq: int | None = None
@@ -71,3 +86,11 @@ def _shown(found: Found) -> dict[str, Any]:
         "expected": found.expected,
         "got": found.got,
     }
+
+
+def _bad(again: dict[str, Any]) -> dict[str, Any] | None:
+    """A difference found by running again, as a finding of a verification."""
+    first = again["first_divergence"]
+    if first is not None:
+        return {"seq": first["seq"], "where": first["field"], "what": "differs when run again"}
+    return None if again["ok"] else {"seq": again["to"], "where": "root", "what": "differs"}

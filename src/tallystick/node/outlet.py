@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tallystick.journal.base import Head
-from tallystick.kernel.snapshot import Plan
 from tallystick.model.frames import Sealed
 from tallystick.node.driver import Deferred, Published, Ticket
 
@@ -23,7 +22,7 @@ class Parcel:
     deferred: list[Deferred] = field(default_factory=list)
     settled: list[tuple[str, bytes]] = field(default_factory=list)
     durable: list[tuple[str, Sequence[Sealed], Head]] = field(default_factory=list)
-    snapshots: list[tuple[str, Plan]] = field(default_factory=list)
+    snapshots: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
 
