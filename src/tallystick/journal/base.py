@@ -272,6 +272,10 @@ class Journal(Reader, Appender, Protocol):
         """Let another node acquire the world at once; a lease that was lost is left alone."""
         ...
 
+    def begin(self, world: str, base: Head) -> None:
+        """Register a world whose journal begins behind a floor; refuses one that exists."""
+        ...
+
     def alias(self, name: str, world: str) -> None:
         """Let a name mean a world from now on."""
         ...

@@ -109,6 +109,12 @@ class MemoryJournal:
             raise world_exists(child)
         self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
 
+    def begin(self, world: str, base: Head) -> None:
+        """Register a world whose journal begins behind a floor."""
+        if world in self._books:
+            raise world_exists(world)
+        self._books[world] = _Book(base._replace(epoch=0))
+
     def set_state(self, world: str, state: str) -> None:
         """Note that a world is `open` or `read_only`."""
         self._book(world).state = state

@@ -241,16 +241,23 @@ class SqliteJournal(SqliteReader):
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child; its first frame chains to the parent's at the fork point."""
-        number = self._id(parent)
+        self._add(child, self._id(parent), at.seq, at)
+
+    def begin(self, world: str, base: Head) -> None:
+        """Register a world whose journal begins behind a floor."""
+        self._add(world, None, None, base)
+
+    def _add(self, world: str, parent: int | None, fork_seq: int | None, base: Head) -> None:
+        place = (base.seq, base.hash)
         try:
             with self._writing(), self._db:
                 self._db.execute(
                     "INSERT INTO world(uuid, parent, fork_seq, base_seq, base_hash, head_seq,"
                     " head_hash, epoch) VALUES(?, ?, ?, ?, ?, ?, ?, 0)",
-                    (child, number, at.seq, at.seq, at.hash, at.seq, at.hash),
+                    (world, parent, fork_seq, *place, *place),
                 )
         except apsw.ConstraintError as why:
-            raise world_exists(child) from why
+            raise world_exists(world) from why
 
     def set_state(self, world: str, state: str) -> None:
         """Note that a world is `open` or `read_only`."""

@@ -1,0 +1,180 @@
+"""Exports: a world in one file that verifies alone, offline (04 section 9).
+
+The file is a row of items behind a magic line: one byte of kind, eight bytes of length, content.
+Content is stored as it is and never inflated.
+First comes the header, then blobs, frames (a fork's prefix included), snapshots, checkpoints, and
+the end, which counts them and hashes all that stands before it.
+What is in the file is checked as if a stranger had sent it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from tallystick.errors import Rejected, TallyError
+from tallystick.journal.base import Reader
+from tallystick.values import canon
+from tallystick.views.journal import export_rows
+
+MAGIC: Final = b"tallystick export 1\n"
+FORMAT: Final = 1
+HEADER, BLOB, FRAME, SNAPSHOT, CHECKPOINT, END = b"HBFSCE"
+_ORDER: Final = (HEADER, BLOB, FRAME, SNAPSHOT, CHECKPOINT, END)
+_BLOB_BYTES_MAX: Final = 1 << 30
+_ITEM_BYTES_MAX: Final = canon.SIZE_MAX + 1024
+
+
+class Exported(NamedTuple):
+    """What an export holds."""
+
+    world: str
+    head: str
+    seq: int
+    frames: int
+    blobs: int
+    bytes: int
+
+
+# ---- writing --------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes items and hashes them."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self.hash = sha256(MAGIC)
+        self.bytes = len(MAGIC)
+        out.write(MAGIC)
+
+    def item(self, kind: int, content: bytes) -> None:
+        raw = bytes((kind,)) + len(content).to_bytes(8, "big") + content
+        self._out.write(raw)
+        self.hash.update(raw)
+        self.bytes += len(raw)
+
+
+def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
+    """Write a world as it stands now; what becomes durable meanwhile is left out."""
+    line = reader.lineage(world)
+    head = line[0].head
+    writer = _Writer(out)
+    writer.item(HEADER, canon.encode(_header(reader, world)))
+    blobs = 0
+    for digest, owner in _digests(reader, world):
+        data = reader.blob(owner, digest)
+        if data is not None:
+            writer.item(BLOB, data)
+            blobs += 1
+    frames = 0
+    for frame in reader.read(world, line[-1].base.seq, head.seq):
+        writer.item(FRAME, frame.body)
+        frames += 1
+    for row in reader.snapshots(world):
+        if row.seq <= head.seq:
+            writer.item(SNAPSHOT, canon.encode(list(row)))
+    for checkpoint in reader.checkpoints(world):
+        if checkpoint.seq <= head.seq:
+            writer.item(CHECKPOINT, canon.encode(list(checkpoint)))
+    end = {"frames": frames, "blobs": blobs, "seq": head.seq, "head": head.hash}
+    writer.item(END, canon.encode({**end, "digest": writer.hash.digest()}))
+    return Exported(world, canon.text_of(head.hash), head.seq, frames, blobs, writer.bytes)
+
+
+def _header(reader: Reader, world: str) -> dict[str, Any]:
+    names = [name for name, of in reader.aliases().items() if of == world]
+    line = [
+        {"world": row.world, "fork_seq": row.fork_seq, "base": list(row.base[:2])}
+        for row in reader.lineage(world)
+    ]
+    return {
+        "$type": "export@1",
+        "format": FORMAT,
+        "world": world,
+        "name": names[0] if names else None,
+        "line": line,
+    }
+
+
+def _digests(reader: Reader, world: str) -> Iterator[tuple[bytes, str]]:
+    """Every blob that the world can read, once."""
+    seen: dict[bytes, None] = {}
+    for row in reader.lineage(world):
+        for digest, _ in reader.blobs(row.world):
+            if digest not in seen:
+                seen[digest] = None
+                yield digest, world
+
+
+def export_jsonl(
+    reader: Reader, world: str, first: int = 1, last: int | None = None
+) -> Iterator[str]:
+    """The lines of the JSONL form, for people and pipes; it cannot be imported."""
+    upto = reader.head(world).seq if last is None else last
+    frames = reader.read(world, first - 1, upto)
+    for line in export_rows(world, frames, (first, upto)):
+        yield json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+# ---- reading --------------------------------------------------------------------------------
+
+
+def items(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The items of an export in their order, up to the end; refuses everything else.
+
+    The end was checked against what came before it.
+    """
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise _refused(path, "export.format", "this is no export that this release knows")
+        whole, stage = sha256(MAGIC), 0
+        while True:
+            head = file.read(9)
+            kind, size = head[:1], int.from_bytes(head[1:], "big")
+            if len(head) < 9:
+                raise _refused(path, "export.incomplete", "the export ends too early")
+            stage = _stage(path, kind, stage)
+            if size > (_BLOB_BYTES_MAX if kind[0] == BLOB else _ITEM_BYTES_MAX):
+                raise _refused(path, "export.too_large", f"an item of {size} bytes")
+            content = file.read(size)
+            if len(content) < size:
+                raise _refused(path, "export.incomplete", "the export ends too early")
+            if kind[0] == END:
+                _check_end(path, content, whole.digest())
+                if file.read(1):
+                    raise _refused(path, "export.extra", "bytes stand after the end")
+            yield kind[0], content
+            if kind[0] == END:
+                return
+            whole.update(head + content)
+
+
+def _stage(path: Path, kind: bytes, stage: int) -> int:
+    """Kinds come in their order, the header first and once; the least that may come next."""
+    at = _ORDER.index(kind[0]) if kind[0] in _ORDER else -1
+    if at < stage or (stage == 0 and at > 0):
+        raise _refused(path, "export.malformed", "an item stands where it may not")
+    return max(at, 1)
+
+
+def _check_end(path: Path, content: bytes, digest: bytes) -> None:
+    if document(path, content).get("digest") != digest:
+        raise _refused(path, "export.damaged", "the export does not match its own digest")
+
+
+def document(path: Path, content: bytes) -> Any:
+    """A canonical item of an export."""
+    try:
+        return canon.decode(content)
+    except TallyError as why:
+        raise _refused(path, "export.malformed", why.message) from why
+
+
+def _refused(path: Path, code: str, message: str) -> Rejected:
+    return Rejected(
+        message, code=code, where={"file": str(path)}, hint="copy or make the export again"
+    )
