@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tallystick.api.answers import Answers
 from tallystick.api.front import Api
@@ -10,11 +10,12 @@ from tallystick.api.once import Keys
 from tallystick.api.routes import SCOPES
 from tallystick.api.table import TABLE
 from tallystick.api.who import EVERY_WORLD, Door, Identity, Tokens, hash_of, new_secret
+from tallystick.node.node import Node
 
 LOCAL: Final = "local"
 
 
-async def make_app(node: Any, *, scheme: str = "http") -> Api:
+async def make_app(node: Node, *, scheme: str = "http") -> Api:
     """The application over a node, with its tokens; `local` is a token of this process."""
     tokens = Tokens()
     for row in await node.read(lambda reader: reader.tokens()):

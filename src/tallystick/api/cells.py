@@ -8,7 +8,6 @@ from tallystick.api.models import Operation
 from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
-from tallystick.errors import TallyError
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -76,7 +75,5 @@ def operate_cell(verb: str) -> Handler:
 
 async def accepted(request: Request, given: Any) -> Response:
     """Offer one input; 202 with its sequence once it is durable."""
-    answer = (await request.node.offer(request.world, given))[0]
-    if isinstance(answer, TallyError):
-        raise answer
+    answer = await request.node.one(request.world, given)
     return Response(202, {"seq": answer.seq})

@@ -6,14 +6,14 @@ from typing import Any
 
 from tallystick.api.cells import accepted
 from tallystick.api.models import IntentReceipt, Operation, RevokeBody
-from tallystick.api.reads import live, page_of
+from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.refusals import BadReceipt
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
 from tallystick.api.seals import seal_of
 from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, UnknownName
 from tallystick.journal.base import Reader
-from tallystick.kernel.inputs import Operate, Receipt, RevokeGrant, Settle
+from tallystick.kernel.inputs import Operate, Receipt, RevokeGrant
 from tallystick.kernel.world import World
 from tallystick.values import canon
 from tallystick.views import effects, waiting
@@ -30,7 +30,7 @@ async def list_effects(request: Request) -> Response:
     shown_status = None if status == "all" else status
     wanted = EffectFilter(shown_status, query.get("effect"), held)
     page = page_of(request)
-    serving = request.node.serving()
+    serving = serving_of(request.node)
     if status == _OPEN:
         found = await live(request, lambda w: effects.effect_list(w, page, wanted, serving))
         return Response(value=found)
@@ -57,7 +57,7 @@ async def why_effect(request: Request) -> Response:
 
 async def _shown(request: Request) -> dict[str, Any]:
     text = request.named["intent"]
-    serving = request.node.serving()
+    serving = serving_of(request.node)
 
     def look(world: World) -> tuple[dict[str, Any] | None, int]:
         try:
@@ -111,7 +111,7 @@ async def post_receipt(request: Request) -> Response:
             where={"path": "/world"},
         )
     receipt = Receipt(
-        body.world or request.world,
+        request.world,
         canon.raw_of(body.intent),
         body.effect,
         body.status,
@@ -123,9 +123,7 @@ async def post_receipt(request: Request) -> Response:
         body.usage,
         seal_of(body.seal),
     )
-    answer = (await request.node.offer(request.world, Settle(request.sample(), receipt)))[0]
-    if isinstance(answer, TallyError):
-        raise answer
+    answer = await request.node.work.deliver(receipt)
     return settled(answer.kind, answer.seq, answer.detail)
 
 
@@ -133,7 +131,7 @@ def settled(kind: str, seq: int, detail: Any) -> Response:
     """What an executor is told: settled, seen before, or dropped with the reason."""
     if kind == "settled":
         return Response(202, {"seq": seq, "status": "settled"})
-    if detail == "duplicate":
+    if kind == "seen" or detail == "duplicate":
         return Response(200, {"seq": seq, "status": "duplicate"})
     raise _dropped(str(detail), seq)
 

@@ -37,9 +37,7 @@ async def send(request: Request) -> Response:
             where={"path": "/idempotency_key"},
         )
     given = submit_of(request, body, key or body.idempotency_key)
-    answer = (await request.node.offer(request.world, given))[0]
-    if isinstance(answer, TallyError):
-        raise answer
+    answer = await request.node.one(request.world, given)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if answer.kind == "seen":
         headers = (REPLAYED,)
@@ -121,6 +119,8 @@ async def _offered(request: Request, events: list[Any]) -> list[Answer | TallyEr
     if inputs:
         answers = await request.node.offer(request.world, *inputs)
         for place, answer in zip(places, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, TallyError):
+                raise answer
             found[place] = answer
     return found
 

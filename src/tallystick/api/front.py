@@ -20,6 +20,7 @@ from tallystick.api.request import Request, Response, query_of
 from tallystick.api.routes import OPEN, Route, Table
 from tallystick.api.who import NOBODY, Door, Identity, Tokens, check_scope, world_of
 from tallystick.errors import Rejected, TallyError, TooLarge
+from tallystick.node.node import Node
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -48,7 +49,7 @@ FIXED: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"n
 class Api:
     """The node behind its door."""
 
-    def __init__(self, node: Any, table: Table, door: Door, tokens: Tokens, keys: Keys) -> None:
+    def __init__(self, node: Node, table: Table, door: Door, tokens: Tokens, keys: Keys) -> None:
         self.node = node
         self.table = table
         self.door = door

@@ -9,14 +9,15 @@ from tallystick.api.reads import live, page_of
 from tallystick.api.refusals import NoSuchRange
 from tallystick.api.request import Request, Response
 from tallystick.api.wire import BYTES
-from tallystick.errors import Rejected, UnknownName
-from tallystick.journal.base import Reader
-from tallystick.kernel import roots
+from tallystick.errors import DiskFull, Rejected, UnknownName
+from tallystick.journal.base import Append, Full, Head, Reader
+from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.values import canon, names
 from tallystick.views import cells, journal, pages
 from tallystick.views.journal import KINDS, RowFilter
+from tallystick.views.stats import world_root
 
 _RANGE: Final = re.compile(rb"bytes=(\d{0,18})-(\d{0,18})")
 
@@ -93,25 +94,10 @@ def _no_seq(text: str) -> UnknownName:
     )
 
 
-def root_shown(world: World) -> dict[str, Any]:
-    """The shape of `world root`, but for the epoch, which the journal knows."""
-    state = roots.state_root(world)
-    return {
-        "world": world.id,
-        "seq": world.seq,
-        "logical_now_ns": world.logical_ns,
-        "state_root": canon.text_of(state),
-        "root": canon.text_of(roots.root_of(world, state)),
-        "head": canon.text_of(world.head),
-        "manifest": canon.text_of(world.manifest),
-    }
-
-
 async def root(request: Request) -> Response:
     """GET W/root: state root and root, now or as of a sequence."""
-    shown = await live(request, root_shown)
     found = await request.node.read(lambda reader: reader.head(request.world))
-    return Response(value={**shown, "epoch": found.epoch})
+    return Response(value=await live(request, lambda world: world_root(world, found.epoch)))
 
 
 # ---- blobs ----------------------------------------------------------------------------------
@@ -120,9 +106,17 @@ async def root(request: Request) -> Response:
 async def put_blob(request: Request) -> Response:
     """PUT W/blobs: keep bytes; they are durable when the hash comes back."""
     digest = canon.digest_of(request.body)
-    await request.node.put_blob(request.world, request.body)
+    await request.node.write(lambda journal: _keep(journal, request.world, digest, request.body))
     shown = {"hash": canon.text_of(digest), "size": len(request.body)}
     return Response(201, shown)
+
+
+def _keep(journal: SqliteJournal, world: str, digest: bytes, data: bytes) -> None:
+    """A commit without frames: the blob is durable, and the head stays where it is."""
+    (outcome,) = journal.append(Append(world, (), journal.head(world), {digest: data}))
+    if isinstance(outcome, Full):
+        raise DiskFull("the disk is full; the blob was not kept")
+    assert isinstance(outcome, Head), "the writer's own head is never moved by another"
 
 
 async def get_blob(request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Name = Annotated[str, Meta(min_length=1, max_length=64)]
 Reason = Annotated[str, Meta(max_length=1024)]
 Tag = Annotated[str, Meta(max_length=200)]
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -97,30 +97,11 @@ class AliasBody(Body):
     expect: str | None = None
 
 
-class VerifyOptions(Body):
-    """How much of a world is checked."""
+class ReplayOptions(Body, rename={"from_seq": "from", "to_seq": "to"}):
+    """Which part of a world is run again; 0 is genesis."""
 
-    level: str = "quick"
-
-
-class ReplayOptions(Body):
-    """Which part of a world is run again."""
-
-    from_seq: Natural = 0
+    from_seq: Natural | None = None
     to_seq: Positive | None = None
-    workflow: str | None = None
-
-
-class BackupOptions(Body):
-    """Where a backup goes."""
-
-    dest: str
-
-
-class GcOptions(Body):
-    """What a collection may remove."""
-
-    dry_run: bool = False
 
 
 class LeaseBody(Body):
@@ -154,7 +135,7 @@ class NewToken(Body):
 
     principal: Annotated[str, Meta(min_length=1, max_length=200)]
     scopes: tuple[str, ...]
-    worlds: tuple[str, ...] = ("*",)
+    worlds: tuple[Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9._-]{1,64})$")], ...] = ("*",)
     expires_ns: Positive | None = None
 
 

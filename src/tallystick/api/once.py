@@ -20,7 +20,7 @@ from tallystick.api import wire
 from tallystick.api.answers import Answers, Kept
 from tallystick.api.request import Request, Response
 from tallystick.errors import Conflict, Rejected
-from tallystick.journal.base import Journal
+from tallystick.journal.base import Reader
 from tallystick.model.frames import open_frame
 from tallystick.values import canon
 
@@ -123,7 +123,7 @@ async def _recovered(request: Request, kept: Kept) -> Kept:
     return kept._replace(status=202, body=body)
 
 
-def seq_of(reader: Journal, world: str, after: int, entropy: bytes) -> int | None:
+def seq_of(reader: Reader, world: str, after: int, entropy: bytes) -> int | None:
     """The sequence of the record that carries an input's entropy, behind a sequence."""
     for frame in reader.read(world, after):
         for offset, record in enumerate(open_frame(frame.body)[3]):

@@ -1,16 +1,11 @@
-"""Care of a node over HTTP: health, metrics, verify, replay, backup, collection, asks."""
+"""Care of a node over HTTP: health, metrics, replay, and questions to people."""
 
 from __future__ import annotations
 
-from tallystick.api.models import (
-    AskAnswer,
-    BackupOptions,
-    GcOptions,
-    ReplayOptions,
-    VerifyOptions,
-)
-from tallystick.api.reads import live, page_of
+from tallystick.api.models import AskAnswer, ReplayOptions
+from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.request import Request, Response
+from tallystick.node.asks import Reply
 from tallystick.views import effects
 from tallystick.views.effects import EffectFilter
 from tallystick.views.waiting import ASK
@@ -30,36 +25,17 @@ async def metrics(request: Request) -> Response:
     return Response(200, raw=text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-async def verify(request: Request) -> Response:
-    """POST W/verify: check hashes, seals and roots; the first damage is named."""
-    body = request.read(VerifyOptions)
-    return Response(value=await request.node.ops.verify(request.world, body.level))
-
-
 async def replay(request: Request) -> Response:
     """POST W/replay: run the ticks again and compare bytes; the first difference is named."""
     body = request.read(ReplayOptions)
-    found = await request.node.ops.replay(request.world, body.from_seq, body.to_seq, body.workflow)
-    return Response(value=found)
-
-
-async def backup(request: Request) -> Response:
-    """POST /v1/backup: a whole copy at one sequence, while the node goes on."""
-    body = request.read(BackupOptions)
-    return Response(value=await request.node.ops.backup(body.dest))
-
-
-async def collect(request: Request) -> Response:
-    """POST /v1/gc: remove what nothing names."""
-    body = request.read(GcOptions)
-    return Response(value=await request.node.ops.gc(dry_run=body.dry_run))
+    return Response(value=await request.node.ops.replay(request.world, body.from_seq, body.to_seq))
 
 
 async def list_asks(request: Request) -> Response:
     """GET W/asks: questions that wait for a person."""
     page = page_of(request)
     wanted = EffectFilter(effect=ASK)
-    serving = request.node.serving()
+    serving = serving_of(request.node)
     found = await live(request, lambda world: effects.effect_list(world, page, wanted, serving))
     return Response(value=found)
 
@@ -71,7 +47,6 @@ async def answer_ask(request: Request) -> Response:
     intent = await request.node.look(
         request.world, lambda world: effects.open_intent(world, text).record.intent
     )
-    seq = await request.node.asks.answer(
-        request.world, intent, request.who.principal, body.choice, body.answer, body.comment
-    )
+    reply = Reply(request.who.principal, body.choice, body.answer, body.comment)
+    seq = await request.node.asks.answer(request.world, intent, reply)
     return Response(202, {"seq": seq})

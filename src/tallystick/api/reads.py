@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from tallystick.api.request import Request
 from tallystick.kernel.world import World
+from tallystick.node.node import Node
 from tallystick.views.pages import Page
+from tallystick.views.waiting import Serving
 
 T = TypeVar("T")
 
@@ -19,6 +21,12 @@ async def live(request: Request, view: Callable[[World], T]) -> T:
     else:
         found = await request.node.past(request.world, request.at, view)
     return found
+
+
+def serving_of(node: Node) -> Serving:
+    """What the node knows of executors now: who serves what, and which attempts run."""
+    running = {intent: run.job.attempt for (_, intent), run in node.dispatch.running.items()}
+    return Serving(node.dispatch.serves, running)
 
 
 def page_of(request: Request) -> Page:

@@ -11,6 +11,7 @@ from tallystick.api import wire
 from tallystick.api.routes import Route
 from tallystick.errors import Rejected
 from tallystick.kernel.inputs import Sample
+from tallystick.node.node import Node
 
 if TYPE_CHECKING:
     from tallystick.api.front import Api
@@ -49,7 +50,7 @@ class Request:
     again: bool = False  # a request with this key was begun before, and may have happened
 
     @property
-    def node(self) -> Any:
+    def node(self) -> Node:
         """The node that answers."""
         return self.api.node
 
@@ -65,7 +66,7 @@ class Request:
 
     def sample(self) -> Sample:
         """Time and chance for the input that this request becomes."""
-        sample: Sample = self.node.clock.sample()
+        sample = self.node.clock.sample()
         return sample._replace(entropy=self.entropy) if self.entropy else sample
 
     @property

@@ -23,6 +23,8 @@ from tallystick.api.app import make_app
 from tallystick.api.front import Api
 from tallystick.api.http1 import Limits, Listener
 from tallystick.errors import Rejected, Unavailable
+from tallystick.node.config import HttpSettings
+from tallystick.node.node import Node
 
 BACKLOG: Final = 1024
 UNAVAILABLE: Final = 3
@@ -41,7 +43,7 @@ class Address(NamedTuple):
         return "http" if self.tls is None else "https"
 
 
-def address_of(http: Any, *, insecure: bool = False) -> Address:
+def address_of(http: HttpSettings, *, insecure: bool = False) -> Address:
     """The address of the settings; refuses an open one without TLS."""
     host, _, port = http.listen.rpartition(":")
     host = host.strip("[]")
@@ -70,7 +72,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _tls(http: Any) -> ssl.SSLContext | None:
+def _tls(http: HttpSettings) -> ssl.SSLContext | None:
     if not http.tls_cert and not http.tls_key:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -187,7 +189,7 @@ class Signals:
 
 
 async def serve(
-    node: Any,
+    node: Node,
     close: Callable[[], Awaitable[None]],
     *,
     insecure: bool = False,

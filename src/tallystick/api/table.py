@@ -67,26 +67,6 @@ NODE: Final = (
         "revoke a token",
         whole_node=True,
     ),
-    Route(
-        "POST",
-        "/v1/backup",
-        "admin",
-        ops.backup,
-        "a whole copy at one sequence",
-        body=models.BackupOptions,
-        content="document",
-        whole_node=True,
-    ),
-    Route(
-        "POST",
-        "/v1/gc",
-        "admin",
-        ops.collect,
-        "remove what nothing names",
-        body=models.GcOptions,
-        content="document",
-        whole_node=True,
-    ),
 )
 
 WORLD: Final = (
@@ -145,15 +125,6 @@ WORLD: Final = (
         body=models.NewFork,
         content="document",
         once="kept",
-    ),
-    Route(
-        "POST",
-        f"{_W}/verify",
-        "read",
-        ops.verify,
-        "check hashes, seals and roots",
-        body=models.VerifyOptions,
-        content="document",
     ),
     Route(
         "POST",

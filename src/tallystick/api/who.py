@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from tallystick.api.refusals import NoIdentity, WrongHost
 from tallystick.api.routes import OPEN, SCOPES, Route
 from tallystick.errors import Forbidden, Rejected, UnknownName
+from tallystick.node.node import Node
 
 EVERY_WORLD: Final = "*"
 _BEARER: Final = re.compile(rb"Bearer (tly_([a-z0-9]{1,32})_[A-Za-z0-9_-]{43})")
@@ -133,24 +134,29 @@ def check_scope(who: Identity, route: Route) -> None:
         )
 
 
-def world_of(who: Identity, name: str, node: Any) -> str:
+def may_enter(who: Identity, world: str, node: Node) -> bool:
+    """True when the token is for this world, by its id or by a name that means it now."""
+    return who.everywhere or any(_resolved(node, each) == world for each in who.worlds)
+
+
+def world_of(who: Identity, name: str, node: Node) -> str:
     """The id of the world that a path names, when the caller may go there.
 
     A world that is kept from the caller and one that does not exist are refused alike.
     """
     if who.everywhere or name in who.worlds:
-        return str(node.resolve(name))
+        return node.resolve(name)
     found = _resolved(node, name)
-    if found is not None and any(_resolved(node, each) == found for each in who.worlds):
+    if found is not None and may_enter(who, found, node):
         return found
     raise Forbidden(
         "the token is not for this world", code="auth.missing_world", where={"world": name}
     )
 
 
-def _resolved(node: Any, name: str) -> str | None:
+def _resolved(node: Node, name: str) -> str | None:
     try:
-        return str(node.resolve(name))
+        return node.resolve(name)
     except UnknownName:
         return None
 

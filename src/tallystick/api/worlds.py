@@ -12,6 +12,7 @@ from tallystick.errors import Conflict, Rejected
 from tallystick.journal.base import Reader, SnapshotRow, WorldRow
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, build_bundle, from_zip
+from tallystick.node.worlds import ForkOrder
 from tallystick.values import canon
 
 PENDING: Final = ("suspend", "cancel", "reissue")
@@ -108,11 +109,16 @@ async def fork(request: Request) -> Response:
             code="request.bad_value",
             where={"path": "/pending"},
         )
-    principal = request.who.principal
     try:
-        world = await request.node.fork(
-            request.world, body.at, body.name, body.pending, body.pending_for, principal
+        order = ForkOrder(
+            parent=request.world,
+            child="",
+            seq=body.at,
+            pending=body.pending,
+            pending_for=body.pending_for or None,
+            principal=request.who.principal,
         )
+        world = await request.node.fork(order, body.name)
     except Conflict:
         if not request.again:
             raise
@@ -136,7 +142,7 @@ async def put_alias(request: Request) -> Response:
             where={"alias": alias, "world": now},
             hint="look again and say what it must mean",
         )
-    await request.node.alias(alias, world, request.who.principal)
+    await request.node.alias(alias, world)
     return Response(200, {"alias": alias, "world": world, "before": now})
 
 
@@ -162,6 +168,6 @@ def _snapshot(row: SnapshotRow) -> dict[str, Any]:
 async def take_snapshot(request: Request) -> Response:
     """POST W/snapshots: pin the roots of now."""
     body = request.read(NewSnapshot)
-    await request.node.snapshot(request.world, body.pin)
+    await request.node.snapshot(request.world, pin=body.pin)
     rows = await request.node.read(lambda reader: reader.snapshots(request.world))
     return Response(201, _snapshot(rows[-1]))

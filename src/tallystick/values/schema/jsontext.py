@@ -39,6 +39,10 @@ def parse_json(text: str | bytes) -> Any:
         except UnicodeDecodeError as odd:
             _refuse("bad_format", "", "UTF-8", f"byte {odd.start} is not")
     _measure(text)
+    try:
+        return _READ(text)
+    except (_RepeatedError, json.JSONDecodeError):
+        pass  # read again, slowly, to say where
     repeating: list[_Repeating] = []
 
     def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,6 +67,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _measure(text: str) -> None:
+    if text.count("{") + text.count("[") <= canon.DEPTH_MAX:
+        return  # what opens so seldom cannot be deep
     depth = 0
     for found in _TOKEN.finditer(text):
         mark = found.group()[0]
@@ -107,6 +113,23 @@ def _integer(digits: str) -> int:
     if len(digits) > _DIGITS_MAX:
         _refuse("out_of_range", "", "integer", f"{len(digits)} digits")
     return int(digits)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _RepeatedError
+    return found
+
+
+class _RepeatedError(ValueError):
+    """A key stands twice somewhere."""
+
+
+# One decoder for all texts: making one costs more than reading a small text.
+_READ: Final = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_constant, parse_int=_integer
+).decode
 
 
 def _refuse(code: str, path: str, expected: str, got: str) -> NoReturn:
