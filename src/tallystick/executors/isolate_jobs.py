@@ -1,0 +1,53 @@
+"""The jobs that run in sandboxes: one thread each, and one end for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from tallystick.executors.base import ExecutorPorts, Failed, Job
+from tallystick.executors.isolate import Bounds, Program, run
+from tallystick.executors.isolate_watch import Ended, Surroundings
+
+
+class SandboxJobs:
+    """Runs the programs of jobs on threads; a cancelled job's sandbox is killed."""
+
+    def __init__(self, name: str, bounds: Bounds, ports: ExecutorPorts) -> None:
+        self._bounds = bounds
+        self._ports = ports
+        self._threads = ThreadPoolExecutor(bounds.slots, f"tally-{name}")
+        self._running: dict[bytes, threading.Event] = {}
+
+    async def run(self, job: Job, program: Program) -> Ended | Failed:
+        """Run the program of a job within its time: deadline, settings and grant."""
+        stop = self._running.setdefault(job.intent, threading.Event())
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._run, job, program, stop)
+        finally:
+            stop.set()  # also when the task that waits here is cancelled
+            self._running.pop(job.intent, None)
+
+    def cancel(self, job: Job) -> None:
+        """Kill the sandbox of a job, if it has one."""
+        stop = self._running.get(job.intent)
+        if stop is not None:
+            stop.set()
+
+    async def close(self) -> None:
+        """Kill every sandbox and wait for the threads."""
+        for stop in self._running.values():
+            stop.set()
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _run(self, job: Job, program: Program, stop: threading.Event) -> Ended | Failed:
+        timeout_s = self._bounds.timeout_s
+        granted = (job.grant or {}).get("max_seconds")
+        if granted is not None:
+            timeout_s = min(timeout_s, granted)
+        if job.deadline_ns is not None:
+            timeout_s = min(timeout_s, (job.deadline_ns - self._ports.now_ns()) / 1e9)
+        around = Surroundings(self._ports.folder.absolute(), timeout_s, stop.is_set)
+        return run(program, self._bounds, around)
