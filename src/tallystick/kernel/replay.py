@@ -21,7 +21,7 @@ from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.tick import advance
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
-from tallystick.model.frames import Sealed, open_frame
+from tallystick.model.frames import Sealed, is_tick, open_frame, seal_frame
 from tallystick.model.records import (
     EventAdmitted,
     Record,
@@ -108,6 +108,13 @@ def verify(world: World, frames: Iterable[Sealed]) -> Verified:
     """Run everything again from where the world stands; stops at the first difference."""
     ticks = records = 0
     for frame in frames:
+        if is_tick(frame.body):
+            again = _run_again(world, frame)
+            if again is not None:
+                ticks += 1
+                records += len(again)
+                fold_frame(world, again, frame.hash)
+                continue
         _, _, _, recorded = open_frame(frame.body)
         records += len(recorded)
         found = _compare(world, recorded)
@@ -116,6 +123,19 @@ def verify(world: World, frames: Iterable[Sealed]) -> Verified:
         ticks += type(recorded[0]) in (Ticked, WorkflowFaulted)
         fold_frame(world, recorded, frame.hash)
     return Verified(ticks, records, root(world), None)
+
+
+def _run_again(world: World, frame: Sealed) -> tuple[Record, ...] | None:
+    """The records of a tick that gives the very bytes of its frame; None when it does not.
+
+    Equal bytes are equal records, and writing them costs less than reading the recorded ones.
+    Where they differ, the records are read and compared, so that the field can be named.
+    """
+    made = advance(world)
+    if made is None:
+        return None
+    sealed = seal_frame(world.id, world.seq + 1, world.head, made.records)
+    return made.records if sealed.body == frame.body else None
 
 
 def _compare(world: World, recorded: list[Record]) -> Found | None:

@@ -16,7 +16,18 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.model import hot
-from tallystick.model.hot_items import DIGEST, NAT, NUMBERS, TEXTS, get, key, pattern, text
+from tallystick.model.hot_items import (
+    DIGEST,
+    NAT,
+    NUMBERS,
+    SIZE,
+    SIZES,
+    TEXTS,
+    get,
+    key,
+    pattern,
+    text,
+)
 from tallystick.model.hot_read import read_records
 from tallystick.model.records import Record, load_record
 from tallystick.model.tuples import make
@@ -82,6 +93,7 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
 Opened = tuple[str, int, bytes, list[Record]]
 """World, first seq, previous hash and records of a body."""
 
+_FUEL: Final = canon.put_key("fuel")  # behind the key, it is a tick and nothing else
 _OPENING: Final = pattern(
     re.escape(_HEAD),
     get(NAT),
@@ -108,6 +120,15 @@ def open_frame(body: bytes) -> Opened:
     if at != len(body) or seq == b"\x00":
         return _open_any(body)
     return name, NUMBERS[seq], prev, records
+
+
+_TICK: Final = pattern(_OPENING.pattern, rb"[\xb0-\xb7]", key("key"), get(SIZE))
+
+
+def is_tick(body: bytes) -> bool:
+    """True for the frame of a tick in its usual form; False may also mean: read it to know."""
+    found = _TICK.match(body)
+    return found is not None and body.startswith(_FUEL, found.end() + SIZES[found[5]])
 
 
 def _open_any(body: bytes) -> Opened:
