@@ -19,9 +19,9 @@ Paths are hex text while the trie is worked on: slicing text compares nibbles at
 # tidy: reading, merging and walking one structure; apart they would not be understood.
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from tallystick.errors import JournalCorrupt, NotCanonical
@@ -75,12 +75,8 @@ def _leaf_bytes(leaf: Leaf) -> bytes:
     return b"".join((_LEAF, path, _LEAF_TYPE, _LEAF_VALUE, canon.put_bytes(leaf.value)))
 
 
-def _branch_bytes(skip: str, kids: list[bytes | None]) -> bytes:
-    bits = 0
-    for i, kid in enumerate(kids):
-        if kid is not None:
-            bits |= 1 << i
-    joined = b"".join([kid for kid in kids if kid is not None])
+def _branch_bytes(branch: Stored) -> bytes:
+    skip, bits, joined = branch
     return b"".join(
         (
             _BRANCH,
@@ -112,6 +108,15 @@ class Stored(NamedTuple):
     def opened(self) -> Branch:
         """The same branch with sixteen places, for changing."""
         return Branch(self.skip, tuple([self.kid(way) for way in range(16)]))
+
+
+def _joined(skip: str, kids: list[bytes | None]) -> Stored:
+    """A branch of sixteen references as it is stored."""
+    bits = 0
+    for i, kid in enumerate(kids):
+        if kid is not None:
+            bits |= 1 << i
+    return Stored(skip, bits, b"".join([kid for kid in kids if kid is not None]))
 
 
 _AFTER_PATH: Final = _LEAF_TYPE + _LEAF_VALUE
@@ -168,14 +173,28 @@ class Nodes:
     """Reads nodes from the blob store through a bounded cache of branches.
 
     Branches near the root are read for every miss of the cell cache; leaves are read once.
+    A branch that is used moves to the end, and the oldest leave in lots: a plain dictionary needs
+    half the memory of an ordered one, and would be slow at giving up one entry at a time.
     """
 
     __slots__ = ("_blobs", "_cache", "_most")
 
     def __init__(self, blobs: Blobs, most: int = 8192) -> None:
         self._blobs = blobs
-        self._cache: OrderedDict[bytes, Stored] = OrderedDict()
+        self._cache: dict[bytes, Stored] = {}
         self._most = most
+
+    def keep(self, branches: Mapping[bytes, Stored]) -> None:
+        """Remember branches that were just written: what is new is asked for next."""
+        for digest, branch in branches.items():
+            self._keep(digest, branch)
+
+    def _keep(self, digest: bytes, branch: Stored) -> None:
+        cache = self._cache
+        cache[digest] = branch
+        if len(cache) > self._most:
+            for old in list(islice(cache, 1 + self._most // 16)):
+                del cache[old]
 
     def rehouse(self, blobs: Blobs) -> None:
         """Read from another store that holds the same nodes."""
@@ -183,8 +202,9 @@ class Nodes:
 
     def load(self, digest: bytes) -> Leaf | Stored:
         """The node of a digest; a missing or damaged one stops the world."""
-        known = self._cache.get(digest)
+        known = self._cache.pop(digest, None)
         if known is not None:
+            self._cache[digest] = known
             return known
         data = self._blobs.get(digest)
         if data is None or sha256(data).digest() != digest:
@@ -195,9 +215,7 @@ class Nodes:
             )
         node = parse_node(data)
         if isinstance(node, Stored):
-            self._cache[digest] = node
-            if len(self._cache) > self._most:
-                self._cache.popitem(last=False)
+            self._keep(digest, node)
         return node
 
 
@@ -248,40 +266,40 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
 
 
 class Written(NamedTuple):
-    """The outcome of a change: the new root and the nodes that are new."""
+    """The outcome of a change: the new root, the nodes that are new, and the branches of these."""
 
     root: bytes
     nodes: dict[bytes, bytes]
+    branches: dict[bytes, Stored]
 
 
 def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> Written:
     """Apply writes (bytes) and deletes (None); costs what is changed, not what is there."""
     items = [(path.hex(), value) for path, value in sorted(changes.items())]
-    made: dict[bytes, bytes] = {}
+    made = Written(EMPTY, {}, {})
     top = _merge(nodes, None if root == EMPTY else root + _NO_HINT, items, 0)
-    if top is None:
-        return Written(EMPTY, made)
-    return Written(_store(top, made)[:32], made)
+    return made if top is None else made._replace(root=_store(top, made)[:32])
 
 
 Items = list[tuple[str, bytes | None]]
 
 
-def _store(node: Child, made: dict[bytes, bytes]) -> bytes:
+def _store(node: Child, made: Written) -> bytes:
     """The reference of a node, which is written if it is not in the store already."""
     if isinstance(node, bytes):
         return node
     assert node is not None, "an empty child has no reference"
     if isinstance(node, Leaf):
         data = _leaf_bytes(node)
-        hint = bytes.fromhex(node.path[-4:])
-    else:
-        kids = [None if kid is None else _store(kid, made) for kid in node.kids]
-        data = _branch_bytes(node.skip, kids)
-        hint = _NO_HINT
+        digest = sha256(data).digest()
+        made.nodes[digest] = data
+        return digest + bytes.fromhex(node.path[-4:])
+    branch = _joined(node.skip, [None if kid is None else _store(kid, made) for kid in node.kids])
+    data = _branch_bytes(branch)
     digest = sha256(data).digest()
-    made[digest] = data
-    return digest + hint
+    made.nodes[digest] = data
+    made.branches[digest] = branch
+    return digest + _NO_HINT
 
 
 def _opened(nodes: Nodes, child: Child) -> Node | None:

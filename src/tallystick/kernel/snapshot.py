@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotQuiescent
 from tallystick.kernel.draft import Answer, Draft, Frame
-from tallystick.kernel.index import EMPTY, Blobs
+from tallystick.kernel.index import EMPTY, Blobs, Stored
 from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.roots import keys_value, root_of, state_root_of
@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     roots: dict[str, bytes]
     paths: dict[str, list[bytes]]
     written: int
+    branches: dict[bytes, Stored]
 
 
 def take(world: World, given: TakeSnapshot) -> Frame:
@@ -69,17 +70,19 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
     roots: dict[str, bytes] = {}
     paths: dict[str, list[bytes]] = {}
+    branches: dict[bytes, Stored] = {}
     for name, store in world.stores().items():
         made = store.written()
         paths[name] = list(store.delta)
         blobs.update(made.nodes)
+        branches.update(made.branches)
         if made.root != EMPTY:
             roots[name] = made.root
     written = len(blobs)
     root = root_of(world, state_root_of(world, roots))
     document = canon.encode(_document(world, roots))
     blobs[canon.digest_of(document)] = document
-    return Plan(world.seq, document, root, roots, paths, written)
+    return Plan(world.seq, document, root, roots, paths, written, branches)
 
 
 def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
@@ -112,6 +115,7 @@ def promote(world: World, plan: Plan) -> None:
             world.expiry.promote(root, plan.paths.get(name, []), seq)
         else:
             store.promote(root, plan.paths.get(name, []), seq)
+    world.nodes.keep(plan.branches)
     world.resident.clear()
     world.resident_bytes = 0
 

@@ -128,7 +128,7 @@ class Store(Generic[T]):
     def written(self) -> Written:
         """The root with the delta applied, and the blobs that are new; changes nothing."""
         if not self.delta:
-            return Written(self.root, {})
+            return Written(self.root, {}, {})
         encode, path_of = self._encode, self._path_of
         beside: dict[bytes, bytes] = {}
         changes = {
