@@ -95,7 +95,7 @@ def test_unreachable_bytes_go() -> None:
     check_whole(rig)
 
 
-def filing_rig() -> Rig:
+def filing_rig(function: Any = None) -> Rig:
     """A workflow that keeps the hash it was sent; an effect that is asked and answered by hash."""
     file = worlds.record(id=worlds.TEXT, content=HASH, ask={"bool": {}})
     documents = [
@@ -122,7 +122,14 @@ def filing_rig() -> Rig:
             **worlds.allow_all("sys/effect@1", bindings={KEEP: {"any": "effect"}}),
         ),
     ]
-    return Rig(documents, {("t/code@1", "keep"): keep})
+    return Rig(documents, {("t/code@1", "keep"): function or keep})
+
+
+OWN = b"a file that no event names"
+
+
+def own_files(_state: Any, _event: Any, _ctx: Any) -> Any:
+    return Outcome({"content": canon.hash_of(OWN)})
 
 
 def keep(state: Any, event: Any, ctx: Any) -> Any:
@@ -155,6 +162,23 @@ def test_typed_hashes_are_followed() -> None:
     assert collect(rig)[0] >= 1
     assert canon.raw_of(inner) in held(rig)
     assert canon.raw_of(edge) in held(rig)
+    assert canon.raw_of(stray) not in held(rig)
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+@pytest.mark.parametrize("parked", [False, True], ids=["in a record", "in a leaf"])
+def test_a_hash_that_only_a_small_state_names(parked: bool) -> None:
+    """I21: a state inline in its record, or in its leaf, keeps what it names all the same."""
+    rig = filing_rig(own_files)
+    kept = put(rig, OWN)
+    rig.send(FILE, {"id": "a", "content": canon.hash_of(b"never stored"), "ask": False})
+    if parked:
+        rig.driver.snapshot()
+    stray = put(rig, b"stray")
+    rig.send(FILE, {"id": "b", "content": canon.hash_of(b"never stored"), "ask": False})
+    assert collect(rig)[0] >= 1
+    assert canon.raw_of(kept) in held(rig)
     assert canon.raw_of(stray) not in held(rig)
 
 

@@ -14,6 +14,7 @@ from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.snapshot import plan_of
 from tallystick.kernel.world import Settings, World
+from tallystick.model.cells import CellId
 from tallystick.model.records import Dropped, Noted, SnapshotTaken
 from tallystick.values import canon
 from tests import worlds
@@ -184,6 +185,42 @@ def test_spilled_states_leave_memory_and_stay_dirty() -> None:
     assert sum(cell.size for cell in held) <= 100
     assert rig.state(worlds.LAB, "c0") == {"id": "c0", "log": ["note"]}
     assert root(rig.folded()) == rig.root()
+
+
+@pytest.mark.clause("K-43")
+@pytest.mark.invariant("I20")
+@pytest.mark.parametrize("resident", [0, 10**9], ids=["spilled", "in memory"])
+def test_a_cold_cell_is_one_read(resident: int) -> None:
+    """ADR 0009: behind warm branches, a cell with a small state costs one blob, spilled or not."""
+    rig = mixed.mixed_rig(Settings(cell_cache=1, resident_bytes_max=resident))
+    for i in range(40):
+        rig.send(worlds.GO, worlds.go(f"c{i}"))
+    rig.driver.snapshot()
+    read: list[bytes] = []
+    blobs = rig.world.blobs
+    rig.world.rehouse(Watched(blobs, read))
+    for i in range(40):
+        cell = rig.world.cell(CellId(worlds.LAB, canon.encode(f"c{i}")))
+        assert cell is not None
+        assert rig.world.state_of(cell) is not None
+    assert 39 <= len(read) <= 40, "one for each but the one that is still in the cache"
+    assert root(rig.folded()) == rig.root()
+
+
+class Watched:
+    """A blob store that notes what is read."""
+
+    def __init__(self, blobs: Any, read: list[bytes]) -> None:
+        self._blobs = blobs
+        self._read = read
+
+    def get(self, digest: bytes) -> bytes | None:
+        self._read.append(digest)
+        found: bytes | None = self._blobs.get(digest)
+        return found
+
+    def put(self, digest: bytes, data: bytes) -> None:
+        self._blobs.put(digest, data)
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed", "other"])

@@ -2,13 +2,14 @@
 
 A leaf is small; what may be large (state, bonds, mail) stands beside it in the blob store and is
 named by digest.
+A small state stands in the leaf itself, so that a cold cell is one read (ADR 0009).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt
 from tallystick.kernel.index import Blobs
@@ -16,6 +17,8 @@ from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter
 from tallystick.model.cells import CellId
 from tallystick.model.records import IntentOpened, Origin, ReceiptSettled, load_record, put_record
 from tallystick.values import canon
+
+LEAF_STATE_MAX: Final = 1024
 
 Beside = dict[bytes, bytes]
 Document = Callable[[Mail], bytes]
@@ -42,15 +45,22 @@ def _set_beside(value: Any, beside: Beside) -> bytes:
 # ---- cells ----------------------------------------------------------------------------------
 
 
-def put_cell(cell: Cell, beside: Beside, document: Document) -> bytes:
+def put_cell(cell: Cell, beside: Beside, document: Document, blobs: Blobs) -> bytes:
     """The leaf of a cell; `document` gives the value of a mailbox entry."""
-    if cell.state is not None and cell.state_hash is not None:
-        beside[cell.state_hash] = cell.state
+    state = cell.state
+    if cell.state_hash is None or cell.size > LEAF_STATE_MAX:
+        if state is not None and cell.state_hash is not None:
+            beside[cell.state_hash] = state
+        state = None
+    elif state is None:
+        # Spilled: where it was kept meanwhile must not show in the leaf, nor in a root (I20).
+        state = read_blob(blobs, cell.state_hash)
     bonds = _bonds(cell)
     mail = [_put_mail(entry, document) for entry in cell.mailbox]
     return canon.encode(
         {
             "key": cell.id.key,
+            "state": state,
             "state_hash": cell.state_hash,
             "state_version": cell.state_version,
             "size": cell.size,
@@ -66,9 +76,10 @@ def put_cell(cell: Cell, beside: Beside, document: Document) -> bytes:
 
 
 def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
-    """The cell of a leaf; its state is read when a tick needs it."""
+    """The cell of a leaf; a state that stands beside it is read when a tick needs it."""
     raw = canon.decode(value)
     cell = Cell(CellId(workflow, raw["key"]), raw["born_seq"])
+    cell.state = raw["state"]
     cell.state_hash = raw["state_hash"]
     cell.state_version = raw["state_version"]
     cell.size = raw["size"]

@@ -81,8 +81,7 @@ class Marks:
             self._any(record.bundle)
             self.manifest(record.to)
         elif isinstance(record, Ticked):
-            self._any(record.after)
-            self._state(record.workflow, record.after)
+            self._state(record.workflow, record.state, record.after)
             for digest in record.blobs or ():
                 self._any(digest)
         elif isinstance(record, EventAdmitted):
@@ -124,8 +123,7 @@ class Marks:
 
     def _cell(self, workflow: str, value: bytes) -> None:
         raw = canon.decode(value)
-        self._any(raw["state_hash"])
-        self._state(workflow, raw["state_hash"])
+        self._state(workflow, raw["state"], raw["state_hash"])
         self._any(raw["inflight"])
         if raw["mailbox"] is not None:
             self._any(raw["mailbox"])
@@ -145,9 +143,11 @@ class Marks:
 
     # ---- values -----------------------------------------------------------------------------
 
-    def _state(self, workflow: str, digest: bytes | None) -> None:
+    def _state(self, workflow: str, inline: bytes | None, digest: bytes | None) -> None:
+        """A state that stands inline or by digest: both name what they hold."""
+        self._any(digest)
         known = self._catalogue_of(self._manifest).workflows.get(workflow)
-        data = self._read(digest)
+        data = inline if inline is not None else self._read(digest)
         if known is not None and data is not None:
             for text in known.state.hashes(canon.decode(data)):
                 self._any(canon.raw_of(text))

@@ -202,7 +202,7 @@ class World:
 
     def _cell_store(self, workflow: str, root: bytes) -> Store[Cell]:
         def put(cell: Cell, beside: dict[bytes, bytes]) -> bytes:
-            return leaves.put_cell(cell, beside, self.document)
+            return leaves.put_cell(cell, beside, self.document, self.blobs)
 
         def load(value: bytes) -> Cell:
             return leaves.load_cell(workflow, value, self.blobs)

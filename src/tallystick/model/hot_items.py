@@ -1,4 +1,4 @@
-"""The items of hot readers: patterns of single canonical items, and their values (ADR 0008).
+"""The items of hot readers: patterns of single canonical items, and their values (ADR 0011).
 
 A pattern proves numbers, heads of byte strings and digests to be canonical by its own form.
 A text is only found by its pattern and proven by the strict reader, once per text.
