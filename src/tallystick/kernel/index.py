@@ -19,12 +19,14 @@ Paths are hex text while the trie is worked on: slicing text compares nibbles at
 # tidy: reading, merging and walking one structure; apart they would not be understood.
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from tallystick.errors import JournalCorrupt, NotCanonical
+from tallystick.model.hot_items import NAT, NUMBERS, SIZE, SIZES, TEXTS, get, pattern
 from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
@@ -119,18 +121,17 @@ def _joined(skip: str, kids: list[bytes | None]) -> Stored:
     return Stored(skip, bits, b"".join([kid for kid in kids if kid is not None]))
 
 
-_AFTER_PATH: Final = _LEAF_TYPE + _LEAF_VALUE
+_LEAF_FORM: Final = pattern(re.escape(_LEAF) + get(SIZE))
+_LEAF_REST: Final = pattern(re.escape(_LEAF_TYPE + _LEAF_VALUE) + get(SIZE))
+_BRANCH_FORM: Final = pattern(re.escape(_BRANCH) + get(NAT) + re.escape(_KIDS) + get(SIZE))
 
 
 def parse_node(data: bytes) -> Leaf | Stored:
     """The node behind its bytes; refuses anything else.
 
-    A node is read for every miss of the cell cache, so its fixed parts are compared, not decoded.
+    A node is read for every miss of the cell cache, so its fixed parts are matched, not decoded.
     """
-    try:
-        node = _leaf_of(data) if data.startswith(_LEAF) else _stored_of(data)
-    except NotCanonical:
-        node = None
+    node = _leaf_of(data) or _stored_of(data)
     if node is None:
         message = "an index node has another form than it must"
         raise JournalCorrupt(message, code="journal.corrupt")
@@ -138,35 +139,34 @@ def parse_node(data: bytes) -> Leaf | Stored:
 
 
 def _leaf_of(data: bytes) -> Leaf | None:
-    reader = canon.Reader(data, len(_LEAF))
-    path = reader.item(1)
-    at = reader.pos
-    reader.pos = at + len(_AFTER_PATH)
-    if type(path) is not bytes or data[at : reader.pos] != _AFTER_PATH:
+    found = _LEAF_FORM.match(data)
+    if found is None:
         return None
-    value = reader.item(1)
-    if type(value) is not bytes or reader.pos != len(data):
+    begin = found.end()
+    stop = begin + SIZES[found[1]]
+    found = _LEAF_REST.match(data, stop)
+    if found is None or found.end() + SIZES[found[1]] != len(data):
         return None
-    return Leaf(path.hex(), value)
+    return Leaf(data[begin:stop].hex(), data[found.end() :])
 
 
 def _stored_of(data: bytes) -> Stored | None:
-    if not data.startswith(_BRANCH):
+    found = _BRANCH_FORM.match(data)
+    if found is None:
         return None
-    reader = canon.Reader(data, len(_BRANCH))
-    bits = reader.item(1)
-    at = reader.pos
-    reader.pos = at + len(_KIDS)
-    if type(bits) is not int or not 0 < bits < 1 << 16 or data[at : reader.pos] != _KIDS:
+    bits = NUMBERS[found[1]]
+    begin = found.end()
+    stop = begin + SIZES[found[2]]
+    ending = data[stop:]
+    if not 0 < bits < 1 << 16 or stop - begin != REF * bits.bit_count():
         return None
-    joined = reader.item(1)
-    at = reader.pos
-    reader.pos = at + len(_SKIP)
-    if type(joined) is not bytes or data[at : reader.pos] != _SKIP:
+    if not (ending.startswith(_SKIP) and ending.endswith(_BRANCH_TYPE)):
         return None
-    skip = reader.item(1)
-    whole = type(skip) is str and len(joined) == REF * bits.bit_count()
-    return Stored(skip, bits, joined) if whole and data[reader.pos :] == _BRANCH_TYPE else None
+    try:
+        skip = TEXTS[ending[len(_SKIP) : -len(_BRANCH_TYPE)]]
+    except (NotCanonical, ValueError):
+        return None
+    return Stored(skip, bits, data[begin:stop])
 
 
 class Nodes:

@@ -7,6 +7,7 @@ A small state stands in the leaf itself, so that a cold cell is one read (ADR 00
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
@@ -15,7 +16,21 @@ from tallystick.errors import JournalCorrupt
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter
 from tallystick.model.cells import CellId
+from tallystick.model.hot_items import (
+    NUMBERS,
+    SIZE,
+    SIZES,
+    TEXTS,
+    get,
+    key,
+    may_digest,
+    nat,
+    pattern,
+    size,
+    text,
+)
 from tallystick.model.records import IntentOpened, Origin, ReceiptSettled, load_record, put_record
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 LEAF_STATE_MAX: Final = 1024
@@ -75,28 +90,66 @@ def put_cell(cell: Cell, beside: Beside, document: Document, blobs: Blobs) -> by
     )
 
 
+_CELL_KEY: Final = pattern(re.escape(canon.PREFIX + canon.head(5, 12)), size("key"))
+_CELL_STATE: Final = pattern(nat("size"), key("state"), rb"(?:\xf6|", get(SIZE), rb")")
+_CELL_REST: Final = pattern(
+    text("status"),
+    may_digest("mailbox"),
+    nat("born_seq"),
+    may_digest("inflight"),
+    nat("last_seq"),
+    may_digest("state_hash"),
+    nat("state_version"),
+    may_digest("workflow_hash"),
+    nat("last_active_ns"),
+)
+
+
 def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
-    """The cell of a leaf; a state that stands beside it is read when a tick needs it."""
-    raw = canon.decode(value)
-    cell = Cell(CellId(workflow, raw["key"]), raw["born_seq"])
-    cell.state = raw["state"]
-    cell.state_hash = raw["state_hash"]
-    cell.state_version = raw["state_version"]
-    cell.size = raw["size"]
-    cell.last_active_ns = raw["last_active_ns"]
-    cell.status = raw["status"]
-    cell.last_seq = raw["last_seq"]
-    cell.workflow_hash = raw["workflow_hash"]
-    if raw["inflight"] is not None:
-        bonds = canon.decode(read_blob(blobs, raw["inflight"]))
+    """The cell of a leaf; a state that stands beside it is read when a tick needs it.
+
+    A cold cell pays for this, so the leaf is matched, not decoded (ADR 0011).
+    """
+    found = _CELL_KEY.match(value)
+    assert found is not None, "a cell's leaf has one form"
+    begin = found.end()
+    at = begin + SIZES[found[1]]
+    ident = make(CellId, (workflow, value[begin:at]))
+    found = _CELL_STATE.match(value, at)
+    assert found is not None, "a cell's leaf has one form"
+    length, long = found.groups()
+    begin = at = found.end()
+    state = None
+    if long is not None:
+        at += SIZES[long]
+        state = value[begin:at]
+    found = _CELL_REST.fullmatch(value, at)
+    assert found is not None, "a cell's leaf has one form"
+    status, mail, born, bonds, last, state_hash, version, workflow_hash, active = found.groups()
+    cell = Cell(ident, NUMBERS[born])
+    cell.state = state
+    cell.state_hash = state_hash
+    cell.state_version = NUMBERS[version]
+    cell.size = NUMBERS[length]
+    cell.last_active_ns = NUMBERS[active]
+    cell.status = TEXTS[status]
+    cell.last_seq = NUMBERS[last]
+    cell.workflow_hash = workflow_hash
+    _load_beside(cell, bonds, mail, blobs)
+    return cell
+
+
+def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blobs: Blobs) -> None:
+    """What a leaf names by digest: bonds and mail."""
+    if inflight is not None:
+        bonds = canon.decode(read_blob(blobs, inflight))
         cell.inflight = dict.fromkeys(bonds["open"])
         cell.keyed = dict.fromkeys(bonds["keyed"])
         cell.callers = dict.fromkeys(bonds["callers"])
         cell.caps = bonds["caps"]
-    if raw["mailbox"] is not None:
-        for entry in canon.decode(read_blob(blobs, raw["mailbox"])):
+    if mailbox is not None:
+        for entry in canon.decode(read_blob(blobs, mailbox)):
             cell.mailbox.append(Mail(**entry))
-    return cell
 
 
 def _bonds(cell: Cell) -> dict[str, Any] | None:

@@ -75,7 +75,8 @@ TEXTS: Final[dict[bytes, str]] = _Texts()
 NAT: Final = (
     rb"(?:[\x00-\x17]|\x18[\x18-\xff]|\x19[\x01-\xff].|\x1a(?!\x00\x00).{4}|\x1b(?!\x00{4}).{8})"
 )
-SIZE: Final = rb"(?:[\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].)"  # the head of a byte string
+# The head of a byte string; nothing is longer than four bytes can say.
+SIZE: Final = rb"(?:[\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].|\x5a(?!\x00\x00).{4})"
 # It ends where what follows begins, so something must follow; the bound keeps a hostile name from
 # making the engine try many splits.
 TEXT: Final = rb"[\x60-\x78].{0,63}?"
@@ -95,6 +96,11 @@ def get(item: bytes, head: bytes = b"") -> bytes:
 def digest(name: str) -> bytes:
     """A key and the group of its digest."""
     return key(name) + get(DIGEST, rb"\x58\x20")
+
+
+def may_digest(name: str) -> bytes:
+    """A key and the group of its digest, or null and no group."""
+    return key(name) + rb"(?:\xf6|" + get(DIGEST, rb"\x58\x20") + rb")"
 
 
 def nat(name: str) -> bytes:
