@@ -22,11 +22,11 @@ from tallystick.model.hot_items import (
     NUMBERS,
     SIZE,
     SIZES,
+    TEXT,
     TEXTS,
     get,
     key,
     pattern,
-    text,
 )
 from tallystick.model.hot_read import read_records
 from tallystick.model.records import Record, load_record
@@ -99,7 +99,8 @@ _OPENING: Final = pattern(
     get(NAT),
     re.escape(_PREV),
     get(DIGEST),
-    text("world"),
+    key("world"),
+    get(rb"\x78\x24.{36}|" + TEXT),  # an id of the usual length is not searched for its end
     key("records"),
     get(rb"[\x81-\x97]|\x98[\x18-\xff]"),
 )

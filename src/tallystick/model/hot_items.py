@@ -1,7 +1,7 @@
 """The items of hot readers: patterns of single canonical items, and their values (ADR 0011).
 
-A pattern proves numbers, heads of byte strings and digests to be canonical by its own form.
-A text is only found by its pattern and proven by the strict reader, once per text.
+A pattern proves numbers, lengths and digests to be canonical by its own form.
+That the bytes of a text are text is proven by the strict reader, once per text.
 The memories are bounded, because most of what they hold is a stranger's choice.
 """
 
@@ -77,9 +77,23 @@ NAT: Final = (
 )
 # The head of a byte string; nothing is longer than four bytes can say.
 SIZE: Final = rb"(?:[\x40-\x57]|\x58[\x18-\xff]|\x59[\x01-\xff].|\x5a(?!\x00\x00).{4})"
-# It ends where what follows begins, so something must follow; the bound keeps a hostile name from
-# making the engine try many splits.
-TEXT: Final = rb"[\x60-\x78].{0,63}?"
+
+
+def _string(major: int, most: int) -> bytes:
+    """Strings of a major type of up to so many bytes, head and content.
+
+    There is one way for each length under 24, so that nothing is searched for its end; a longer
+    one ends where what follows begins, and whoever takes it compares its length with its head.
+    """
+    head = major << 5
+    ways = [re.escape(bytes((head | n,))) + b".{%d}" % n for n in range(24)]
+    ways.append(re.escape(bytes((head | 24,))) + b".{25,%d}?" % (most + 1))
+    return b"(?:" + b"|".join(ways) + b")"
+
+
+# The bounds keep hostile content from making the engine try many splits.
+TEXT: Final = _string(3, 64)
+OCTETS: Final = _string(2, 128)  # nearly every key; what may be longer is a SIZE and its content
 DIGEST: Final = rb".{32}"
 
 
@@ -113,6 +127,20 @@ def text(name: str) -> bytes:
     return key(name) + get(TEXT)
 
 
+def octets(name: str) -> bytes:
+    """A key and the group of its short byte string, head included."""
+    return key(name) + get(OCTETS)
+
+
+def bare(raw: bytes) -> bytes:
+    """The content of a short byte string."""
+    if raw[0] < 0x58:
+        return raw[1:]
+    if raw[1] != len(raw) - 2 or raw[1] < 24:
+        raise ValueError("another length than the head says")
+    return raw[2:]
+
+
 def size(name: str) -> bytes:
     """A key and the group of the head of its byte string; the content follows the pattern."""
     return key(name) + get(SIZE)
@@ -121,11 +149,6 @@ def size(name: str) -> bytes:
 def may(*parts: bytes) -> bytes:
     """What may be absent."""
     return b"(?:" + b"".join(parts) + b")?"
-
-
-def before(*names: str) -> bytes:
-    """One of these keys follows; it belongs to the next segment."""
-    return b"(?=" + b"|".join([key(name) for name in names]) + b")"
 
 
 def pattern(*parts: bytes) -> re.Pattern[bytes]:

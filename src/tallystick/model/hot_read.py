@@ -4,8 +4,9 @@ Theory of operation.
 A record of a known type has its keys in one order, so it is a pattern: literal keys, and items of
 one kind between them.
 The engine of regular expressions matches it at the speed of C, in segments: a segment ends at a
-byte string, whose length is stepped over, because its content is a stranger's and must not be
-searched.
+byte string that may be long, whose length is stepped over.
+Short strings are matched by their length, and those up to a bound are searched for their end and
+then compared with it, so no content can mislead or slow the reading.
 A record with a rare field, and anything that does not match, is left to the general reader; a test
 proves both equal on every record, and that they refuse the same bytes.
 """
@@ -21,13 +22,15 @@ from tallystick.model.hot_items import (
     NAT,
     NUMBERS,
     SIZES,
+    TEXT,
     TEXTS,
-    before,
+    bare,
     digest,
     get,
     key,
     may,
     nat,
+    octets,
     pattern,
     size,
     text,
@@ -51,17 +54,21 @@ _RECORD_DEPTH: Final = 2  # a record lies in the list of a frame's body
 
 # ---- ticks ----------------------------------------------------------------------------------
 
-_TICKED_KEY: Final = pattern(get(rb"[\xb0-\xb4]"), size("key"))
-_TICKED_STATE: Final = pattern(nat("fuel"), nat("size"), may(digest("after")), may(size("state")))
-_TICKED_RESULT: Final = pattern(
+_TICKED_STATE: Final = pattern(
+    get(rb"[\xb0-\xb4]"),
+    octets("key"),
+    nat("fuel"),
+    nat("size"),
+    may(digest("after")),
+    may(size("state")),
+)
+_TICKED_REST: Final = pattern(
     may(digest("before")),
     text("engine"),
     nat("events"),
     digest("output"),
     key("record", "Ticked"),
-    may(size("result")),
-)
-_TICKED_REST: Final = pattern(
+    may(octets("result")),
     text("status"),
     nat("effects"),
     nat("born_seq"),
@@ -96,74 +103,69 @@ class _Codes(dict[bytes, tuple[int, bytes, int, bytes]]):
 _CODES: Final[dict[bytes, tuple[int, bytes, int, bytes]]] = _Codes()
 
 
-# tidy: the table of one record, written out.
 def _ticked(body: bytes, at: int) -> Taken:
-    found = _TICKED_KEY.match(body, at)
-    if found is None:
-        return None
-    head, long = found.groups()
-    begin = found.end()
-    at = begin + SIZES[long]
-    ident = body[begin:at]
     found = _TICKED_STATE.match(body, at)
     if found is None:
         return None
-    fuel, length, after, long = found.groups()
+    head, ident, fuel, length, after, long = found.groups()
     begin = at = found.end()
-    state = result = None
+    state = None
     if long is not None:
         at += SIZES[long]
         state = body[begin:at]
-    found = _TICKED_RESULT.match(body, at)
-    if found is None:
-        return None
-    before, engine, events, output, long = found.groups()
-    begin = at = found.end()
-    if long is not None:
-        at += SIZES[long]
-        result = body[begin:at]
     found = _TICKED_REST.match(body, at)
     if found is None:
         return None
-    status, effects, born, workflow, input_seq, code = found.groups()
+    before, engine, events, output, result, status, effects, born, workflow, seq, code = (
+        found.groups()
+    )
     n = 16 + (after is not None) + (state is not None) + (before is not None)
     if head[0] != 0xA0 + n + (result is not None):
         return None
     index, module_hash, version, workflow_hash = _CODES[code]
     fields = (
-        TEXTS[workflow], ident, workflow_hash, module_hash, NUMBERS[input_seq], index,
+        TEXTS[workflow], bare(ident), workflow_hash, module_hash, NUMBERS[seq], index,
         NUMBERS[born], NUMBERS[length], version, TEXTS[status], output, NUMBERS[events],
-        NUMBERS[effects], NUMBERS[fuel], TEXTS[engine], before, after, state, None, result,
-        None, None, None, None,
+        NUMBERS[effects], NUMBERS[fuel], TEXTS[engine], before, after, state, None,
+        None if result is None else bare(result), None, None, None, None,
     )  # fmt: skip
     return make(Ticked, fields), found.end()
 
 
 # ---- events ---------------------------------------------------------------------------------
 
-_EVENT_KEY: Final = pattern(
+_EVENT_VALUE: Final = pattern(
     get(rb"[\xa7-\xa9]"),
     key("to"),
     rb"(?:\x80|\x81([\xa3\xa4])",
     may(text("arm")),
-    size("key"),
+    octets("key"),
+    key("create"),
+    get(rb"[\xf4\xf5]"),
+    text("workflow"),
     rb")",
-)
-_EVENT_TARGET: Final = pattern(key("create"), get(rb"[\xf4\xf5]"), text("workflow"), before("hops"))
-_EVENT_VALUE: Final = pattern(nat("hops"), STAMP, size("value"))
-_EVENT_FROM: Final = pattern(key("origin"), rb"\xa4", size("key"))
-_EVENT_TICK: Final = pattern(
-    key("kind", "workflow"), nat("tick_seq"), text("workflow"), before("record")
+    nat("hops"),
+    STAMP,
+    size("value"),
 )
 _EVENT_REST: Final = pattern(
-    may(key("origin"), get(rb"[\xa1\xa2].{0,191}?")),
+    key("origin"),
+    rb"(?:(\xa1",
+    key("kind") + TEXT,
+    rb"|\xa2",
+    key("kind") + TEXT,
+    key("principal") + TEXT,
+    rb")|\xa4",
+    octets("key"),
+    key("kind", "workflow"),
+    nat("tick_seq"),
+    text("workflow"),
+    rb")",
     key("record", "EventAdmitted"),
     text("schema"),
-    before("idem_key", "event_hash"),
-    may(key("idem_key"), rb"\xa2", size("key")),
+    may(key("idem_key"), rb"\xa2", octets("key"), digest("digest")),
+    digest("event_hash"),
 )
-_EVENT_IDEM: Final = pattern(digest("digest"))
-_EVENT_HASH: Final = pattern(digest("event_hash"))
 
 
 class _Sources(dict[bytes, Source]):
@@ -179,79 +181,48 @@ class _Sources(dict[bytes, Source]):
 _SOURCES: Final[dict[bytes, Source]] = _Sources()
 
 
-def _target(body: bytes, at: int, place: tuple[bytes, bytes | None, bytes]) -> tuple[Target, int]:
-    """The one delivery of an event, from the content of its key on; 0 when it is another form."""
-    head, arm, long = place
-    stop = at + SIZES[long]
-    found = _EVENT_TARGET.match(body, stop)
-    if found is None or head[0] != (0xA3 if arm is None else 0xA4):
-        return _NOWHERE, 0
-    create, workflow = found.groups()
+def _target(head: bytes, arm: bytes | None, place: tuple[bytes, bytes, bytes]) -> Target | None:
+    """The one delivery of an event; None when its map counts otherwise."""
+    if head[0] != (0xA3 if arm is None else 0xA4):
+        return None
+    ident, create, workflow = place
     named = None if arm is None else TEXTS[arm]
-    fields = (TEXTS[workflow], body[at:stop], create == b"\xf5", named)
-    return make(Target, (*fields, None, None, None, None, None)), found.end()
-
-
-_NOWHERE: Final = Target("", b"", create=False)
-
-
-def _source(body: bytes, at: int) -> tuple[Source, int] | None:
-    """The tick that emitted an event; None when it came from outside."""
-    found = _EVENT_FROM.match(body, at)
-    if found is None:
-        return None
-    begin = found.end()
-    stop = begin + SIZES[found[1]]
-    found = _EVENT_TICK.match(body, stop)
-    if found is None:
-        return None
-    seq, workflow = found.groups()
-    fields = ("workflow", None, TEXTS[workflow], body[begin:stop], NUMBERS[seq])
-    return make(Source, fields), found.end()
+    fields = (TEXTS[workflow], bare(ident), create == b"\xf5", named, None, None, None, None, None)
+    return make(Target, fields)
 
 
 # tidy: the table of one record, written out.
 def _event(body: bytes, at: int) -> Taken:
-    found = _EVENT_KEY.match(body, at)
+    found = _EVENT_VALUE.match(body, at)
     if found is None:
         return None
-    head, inner, arm, long = found.groups()
-    at = found.end()
-    to: tuple[Target, ...] = ()
-    if inner is not None:
-        target, at = _target(body, at, (inner, arm, long))
-        to = (target,)
-    found = _EVENT_VALUE.match(body, at)
-    if found is None or not at:
-        return None
-    hops, now, entropy, logical, long = found.groups()
+    head, inner, arm, ident, create, workflow, hops, now, entropy, logical, long = found.groups()
     begin = found.end()
     at = begin + SIZES[long]
-    value = body[begin:at]
-    source, at = _source(body, at) or (None, at)
+    to: tuple[Target, ...] = ()
+    if inner is not None:
+        target = _target(inner, arm, (ident, create, workflow))
+        if target is None:
+            return None
+        to = (target,)
     found = _EVENT_REST.match(body, at)
     if found is None:
         return None
-    outside, schema, long = found.groups()
-    if (outside is None) is (source is None):
-        return None
-    at = found.end()
-    idem = None
-    if long is not None:
-        begin = at
-        at += SIZES[long]
-        found = _EVENT_IDEM.match(body, at)
-        if found is None:
-            return None
-        idem = make(IdemKey, (body[begin:at], found[1]))
-        at = found.end()
-    found = _EVENT_HASH.match(body, at)
+    outside, ident, seq, workflow, schema, given, digest_, event_hash = found.groups()
     stamp = None if now is None else stamp_of(now, entropy, logical)
-    if found is None or head[0] != 0xA7 + (stamp is not None) + (idem is not None):
+    if head[0] != 0xA7 + (stamp is not None) + (given is not None):
         return None
-    came = _SOURCES[outside] if source is None else source
-    fields = (TEXTS[schema], found[1], came, NUMBERS[hops], to, value, None, None, None, idem)
-    return make(EventAdmitted, (*fields, stamp)), found.end()
+    if outside is not None:
+        came = _SOURCES[outside]
+    else:
+        place = ("workflow", None, TEXTS[workflow], bare(ident), NUMBERS[seq])
+        came = make(Source, place)
+    idem = None if given is None else make(IdemKey, (bare(given), digest_))
+    fields = (
+        TEXTS[schema], event_hash, came, NUMBERS[hops], to, body[begin:at], None, None, None,
+        idem, stamp,
+    )  # fmt: skip
+    return make(EventAdmitted, fields), found.end()
 
 
 # ---- any record -----------------------------------------------------------------------------

@@ -10,12 +10,13 @@ from tallystick.model.hot_items import (
     NUMBERS,
     SIZES,
     TEXTS,
-    before,
+    bare,
     digest,
     get,
     key,
     may,
     nat,
+    octets,
     pattern,
     size,
     text,
@@ -59,8 +60,10 @@ _FACTS: Final = canon.put_key("inputs_digest") + b"\x58\x20"
 _OPENED_JUDGED: Final = pattern(
     get(rb"[\xa8-\xab]"), text("effect"), digest("intent"), key("judged")
 )
-_OPENED_KEY: Final = pattern(key("origin"), rb"\xa6", size("key"))
 _OPENED_PARAMS: Final = pattern(
+    key("origin"),
+    rb"\xa6",
+    octets("key"),
     text("kind"),
     nat("index"),
     nat("tick_seq"),
@@ -74,7 +77,7 @@ _OPENED_REST: Final = pattern(
     may(text("issuer_ref")),
     digest("effect_hash"),
     may(nat("timeout_at_ns")),
-    may(size("idempotency_key")),
+    may(octets("idempotency_key")),
 )
 
 
@@ -109,7 +112,6 @@ def _judged(body: bytes, at: int, effect: bytes) -> tuple[Judged, int]:
     return make(Judged, (declared, shape, grant, rule, capacity, facts)), stop
 
 
-# tidy: the table of one record, written out.
 def opened(body: bytes, at: int) -> Taken:
     """An IntentOpened without hold and flow, its parameters inline."""
     found = _OPENED_JUDGED.match(body, at)
@@ -117,56 +119,48 @@ def opened(body: bytes, at: int) -> Taken:
         return None
     head, effect, intent = found.groups()
     judged, at = _judged(body, found.end(), effect)
-    found = _OPENED_KEY.match(body, at)
-    if found is None:
-        return None
-    begin = found.end()
-    at = begin + SIZES[found[1]]
-    ident = body[begin:at]
     found = _OPENED_PARAMS.match(body, at)
     if found is None:
         return None
-    kind, index, seq, workflow, workflow_hash, long = found.groups()
+    ident, kind, index, seq, workflow, workflow_hash, long = found.groups()
     begin = found.end()
     at = begin + SIZES[long]
-    params = body[begin:at]
     found = _OPENED_REST.match(body, at)
     if found is None:
         return None
-    executor, issuer, effect_hash, timeout, long = found.groups()
-    n = 8 + (issuer is not None) + (timeout is not None) + (long is not None)
-    begin = at = found.end()
-    idem = None
-    if long is not None:
-        at += SIZES[long]
-        idem = body[begin:at]
-    if head[0] != 0xA0 + n or at > len(body):
+    executor, issuer, effect_hash, timeout, idem = found.groups()
+    n = 0xA8 + (issuer is not None) + (timeout is not None) + (idem is not None)
+    if head[0] != n:
         return None
-    place = (TEXTS[kind], TEXTS[workflow], workflow_hash, ident, NUMBERS[seq], NUMBERS[index])
+    place = (TEXTS[kind], TEXTS[workflow], workflow_hash, bare(ident), NUMBERS[seq], NUMBERS[index])
     fields = (
-        intent, TEXTS[effect], effect_hash, TEXTS[executor], make(Origin, place), judged, params,
-        None, None if issuer is None else text_of(issuer), idem,
-        None if timeout is None else NUMBERS[timeout], None, None,
+        intent, TEXTS[effect], effect_hash, TEXTS[executor], make(Origin, place), judged,
+        body[begin:at], None, None if issuer is None else text_of(issuer),
+        None if idem is None else bare(idem), None if timeout is None else NUMBERS[timeout],
+        None, None,
     )  # fmt: skip
-    return make(IntentOpened, fields), at
+    return make(IntentOpened, fields), found.end()
 
 
 # ---- receipts -------------------------------------------------------------------------------
 
-_SETTLED_KEY: Final = pattern(
-    get(rb"[\xab-\xaf]"), key("to"), rb"(?:\x80|\x81\xa2", size("key"), rb")"
-)
-_SETTLED_TO: Final = pattern(text("workflow"), before("seal", "stamp", "usage", "intent"))
+_USAGE: Final = may(get(key("usage")))
 _SETTLED_SEAL: Final = pattern(
-    key("seal"),
-    rb"(?:\xa3",
-    key("alg", "ed25519"),
-    text("key"),
-    key("sig"),
-    get(rb".{64}", rb"\x58\x40"),
-    rb")?",
+    get(rb"[\xab-\xaf]"),
+    key("to"),
+    rb"(?:\x80|\x81\xa2",
+    octets("key"),
+    text("workflow"),
+    rb")",
+    # A seal of another form ends the segment behind its key.
+    may(
+        get(key("seal")),
+        may(rb"\xa3", key("alg", "ed25519"), text("key"), key("sig"), get(rb".{64}", rb"\x58\x40")),
+    ),
+    STAMP,
+    _USAGE,
 )
-_SETTLED_USAGE: Final = pattern(STAMP, may(get(key("usage"))))
+_SETTLED_STAMP: Final = pattern(STAMP, _USAGE)
 _SETTLED_PAYLOAD: Final = pattern(
     digest("intent"),
     may(text("key_id")),
@@ -180,14 +174,6 @@ _SETTLED_PAYLOAD: Final = pattern(
 _SETTLED_REST: Final = pattern(nat("ended_ns"), text("executor"), nat("started_ns"))
 
 
-def _address(body: bytes, at: int, long: bytes) -> tuple[Address, int] | None:
-    stop = at + SIZES[long]
-    found = _SETTLED_TO.match(body, stop)
-    if found is None:
-        return None
-    return make(Address, (TEXTS[found[1]], body[at:stop])), found.end()
-
-
 def _any(body: bytes, at: int) -> tuple[Any, int]:
     reader = canon.Reader(body, at)
     return reader.item(DEPTH), reader.pos
@@ -196,34 +182,22 @@ def _any(body: bytes, at: int) -> tuple[Any, int]:
 # tidy: the table of one record, written out.
 def settled(body: bytes, at: int) -> Taken:
     """A ReceiptSettled without error, its payload inline, with at most one delivery."""
-    found = _SETTLED_KEY.match(body, at)
+    found = _SETTLED_SEAL.match(body, at)
     if found is None:
         return None
-    head, long = found.groups()
-    n = 0xAB
+    head, ident, workflow, sealed, sealer, sig, now, entropy, logical, used = found.groups()
     at = found.end()
-    to: tuple[Address, ...] = ()
-    if long is not None:
-        place = _address(body, at, long)
-        if place is None:
-            return None
-        to, at = (place[0],), place[1]
+    to = () if ident is None else (make(Address, (TEXTS[workflow], bare(ident))),)
     seal = usage = None
-    found = _SETTLED_SEAL.match(body, at)
-    if found is not None:
-        n += 1
-        sealer, sig = found.groups()
+    if sig is not None:
+        seal = {"alg": "ed25519", "key": TEXTS[sealer], "sig": sig}
+    elif sealed is not None:
+        seal, at = _any(body, at)
+        found = _SETTLED_STAMP.match(body, at)
+        assert found is not None, "all of it may be absent"
+        now, entropy, logical, used = found.groups()
         at = found.end()
-        if sig is None:
-            seal, at = _any(body, at)
-        else:
-            seal = {"alg": "ed25519", "key": TEXTS[sealer], "sig": sig}
-    found = _SETTLED_USAGE.match(body, at)
-    assert found is not None, "all of it may be absent"
-    now, entropy, logical, used = found.groups()
-    at = found.end()
     if used is not None:
-        n += 1
         usage, at = _any(body, at)
     found = _SETTLED_PAYLOAD.match(body, at)
     if found is None:
@@ -232,7 +206,8 @@ def settled(body: bytes, at: int) -> Taken:
     begin = found.end()
     at = begin + SIZES[long]
     found = _SETTLED_REST.match(body, at)
-    if found is None or head[0] != n + (now is not None) + (key_id is not None):
+    n = 0xAB + (sealed is not None) + (used is not None) + (now is not None)
+    if found is None or head[0] != n + (key_id is not None):
         return None
     ended, executor, started = found.groups()
     fields = (
