@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any
 
 from tallystick.kernel.index import EMPTY, Blobs, Stored, parse_node
-from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.leaves import beside_of, read_blob
 from tallystick.values import canon
 
 
@@ -37,13 +36,7 @@ def _below(
             if kid is not None:
                 yield from _below(kid[:32], cells, blobs, known)
     elif cells:
-        for name in _beside(canon.decode(node.value)):
+        for name in beside_of(node.value):
             if name not in present and name not in seen:
                 seen[name] = None
                 yield name
-
-
-def _beside(leaf: dict[str, Any]) -> Iterator[bytes]:
-    for field in ("state_hash", "inflight", "mailbox"):
-        if leaf[field] is not None:
-            yield leaf[field]

@@ -105,6 +105,7 @@ _CELL_REST: Final = pattern(
 )
 
 
+# tidy: the table of one leaf, written out.
 def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
     """The cell of a leaf; a state that stands beside it is read when a tick needs it.
 
@@ -150,6 +151,13 @@ def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blob
     if mailbox is not None:
         for entry in canon.decode(read_blob(blobs, mailbox)):
             cell.mailbox.append(Mail(**entry))
+
+
+def beside_of(value: bytes) -> list[bytes]:
+    """The digests of what stands beside the leaf of a cell; it cannot be opened without them."""
+    raw = canon.decode(value)
+    state = raw["state_hash"] if raw["state"] is None else None
+    return [each for each in (state, raw["inflight"], raw["mailbox"]) if each is not None]
 
 
 def _bonds(cell: Cell) -> dict[str, Any] | None:
