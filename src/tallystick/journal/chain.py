@@ -122,6 +122,8 @@ class Chain:
         self.keys: dict[str, bytes] = {}
         self.missing: dict[bytes, int] = {}
         self._has = has
+        # Behind a floor, or in the newest part, what came before is known by a snapshot at best.
+        self._partial = self.seq > 0
         self._effects: dict[bytes, list[str]] = {}
         self._seals = SealCache()
         # Whose frames stand where: a fork's prefix is its parent's.
@@ -173,6 +175,11 @@ class Chain:
 
     # ---- records ------------------------------------------------------------------------------
 
+    def know(self, keys: Mapping[str, bytes], effects: Mapping[bytes, str]) -> None:
+        """What held before the first frame: trusted keys, and the effects of open intents."""
+        self.keys.update(keys)
+        self._effects.update((intent, [effect]) for intent, effect in effects.items())
+
     def _look(self, frame: Sealed) -> bool:
         try:
             records = open_frame(frame.body)[3]
@@ -198,6 +205,8 @@ class Chain:
             return  # the kernel's own: the chain covers it
         effects = self._effects.pop(record.intent, [])
         public = self.keys.get(record.key_id or "")
+        if self._partial and (not effects or public is None):
+            return  # its other half stands before what we look at
         # A rejected receipt was sealed under what its executor claimed, and may be cut short.
         statuses = ("ok", "error") if record.status == "rejected" else (record.status,)
         good = any(

@@ -92,12 +92,14 @@ def _header(path: Path, content: bytes) -> list[_Line]:
     raw = export.document(path, content)
     try:
         line = [_line(row) for row in reversed(raw["line"])]
-        good = raw["$type"] == "export@1" and line[-1].world == raw["world"]
-        good = good and [row.forked for row in line] == [at > 0 for at in range(len(line))]
-    except (KeyError, TypeError, ValueError, IndexError):
-        good = False
-    if not good:
+        kind, world = raw["$type"], raw["world"]
+    except (KeyError, TypeError, ValueError) as why:
+        raise _malformed(path, f"the header of the export is malformed: {why}") from why
+    forked = [row.forked for row in line]
+    if kind != "export@1" or not line or line[-1].world != world or forked != sorted(forked):
         raise _malformed(path, "the header of the export is malformed")
+    if sum(forked) != len(line) - 1:
+        raise _malformed(path, "only the oldest world of a lineage is not forked")
     return line
 
 

@@ -74,6 +74,8 @@ class SqliteJournal(SqliteReader):
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (folder / DATABASE).exists():
+            (folder / DATABASE).touch(mode=0o600)  # its helpers get the same mode
         self._begin(folder, connect(folder / DATABASE, vfs=vfs))
         self._vfs = vfs
         self._spill_bytes = spill_bytes
@@ -258,6 +260,11 @@ class SqliteJournal(SqliteReader):
                 )
         except apsw.ConstraintError as why:
             raise world_exists(world) from why
+
+    def set_meta(self, **values: Any) -> None:
+        """Note something about the file itself."""
+        with self._writing(), self._db:
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
 
     def set_state(self, world: str, state: str) -> None:
         """Note that a world is `open` or `read_only`."""

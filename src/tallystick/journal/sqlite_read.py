@@ -23,7 +23,7 @@ from tallystick.journal.base import (
     WorkRow,
     WorldRow,
 )
-from tallystick.journal.blob_files import BlobFiles
+from tallystick.journal.blob_files import BlobFiles, sync_file
 from tallystick.journal.refusals import damaged_blob, trimmed, unknown_world
 from tallystick.journal.sqlite_tables import connect, first, one, told
 from tallystick.model.frames import FrameHeader, Sealed
@@ -211,6 +211,19 @@ class SqliteReader:
         """Digest and size of every blob of the world's own, in order of digest."""
         query = "SELECT hash, size FROM blob WHERE world=? ORDER BY hash"
         return self._rows(query, (self._place(world).id,))
+
+    def large_blobs(self) -> Iterator[tuple[str, bytes]]:
+        """World and digest of every blob that is a file."""
+        return self._rows(
+            "SELECT uuid, hash FROM blob b JOIN world w ON w.id = b.world WHERE body IS NULL"
+        )
+
+    def copy_to(self, path: Path) -> None:
+        """Write the whole file as it is at this moment to another, compact and synced."""
+        path.touch(mode=0o600)
+        with told(self._path):
+            self._db.execute("VACUUM INTO ?", (str(path),))
+        sync_file(path)
 
     def added(self, world: str, digest: bytes) -> int:
         """The sequence behind which a blob was added."""

@@ -23,6 +23,7 @@ from tallystick.kernel import snapshot
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
+from tallystick.kernel.world import World
 from tallystick.model.abi import Runner
 from tallystick.values import canon
 
@@ -44,6 +45,7 @@ class Verdict(NamedTuple):
     root: bytes | None
     first_bad: Finding | None
     seconds: float
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -53,6 +55,7 @@ class Verdict(NamedTuple):
     def shape(self) -> dict[str, Any]:
         """The verdict as the command line and the API show it."""
         said = self._asdict()
+        del said["findings"]
         bad = self.first_bad
         said["ok"] = self.ok
         said["head"] = canon.text_of(self.head)
@@ -123,7 +126,7 @@ class _Check:
         whole: bytes | None = None
         if first is None:
             try:
-                whole = self._root()
+                whole = root(folded(self.reader, self.world))
             except TallyError as why:
                 first = Finding(self.head.seq, "root", why.message)
         return Verdict(
@@ -139,6 +142,7 @@ class _Check:
             whole,
             first,
             round(time.monotonic() - self.begun, 3),
+            tuple(self.findings),
         )
 
     # ---- parts --------------------------------------------------------------------------------
@@ -166,8 +170,7 @@ class _Check:
             begin = next(iter(self.reader.headers(self.world, after)), None)
             after, prev = (after, prev) if begin is None else (begin.first_seq - 1, begin.prev_hash)
         chain = Chain(self.line, (after, prev), self.present.__contains__)
-        if not self.full:
-            chain.keys.update(self._known_keys(after))
+        self._tell(chain, after)
         self._walk(chain, after)
         self.findings += chain.findings
         for digest, seq in chain.missing.items():
@@ -186,13 +189,18 @@ class _Check:
             what = f"the journal ends at {chain.seq}, its head says {self.head.seq}"
             self.findings.append(Finding(min(chain.seq, self.head.seq) + 1, "head", what))
 
-    def _known_keys(self, after: int) -> dict[str, bytes]:
-        """The keys that were trusted before the newest sequences, from the snapshot below them."""
+    def _tell(self, chain: Chain, after: int) -> None:
+        """What held before the first frame, from the newest snapshot up to there."""
         rows = [row for row in self.reader.snapshots(self.world) if row.seq <= after]
         if not rows:
-            return {}
-        world = snapshot.load(rows[-1].document, StagedBlobs(self.reader, self.world), _nobody())
-        return {key: trust.public_key for key, trust in world.keys.items()}
+            return
+        try:
+            blobs = StagedBlobs(self.reader, self.world)
+            world = snapshot.load(rows[-1].document, blobs, _nobody())
+            keys = {key: trust.public_key for key, trust in world.keys.items()}
+            chain.know(keys, {path: open_.record.effect for path, open_ in world.intents.entries()})
+        except TallyError as why:
+            self.findings.append(Finding(rows[-1].seq, f"snapshot {rows[-1].seq}", why.message))
 
     def _missing(self, seq: int, digest: bytes) -> None:
         self.blobs["missing"] += 1
@@ -225,19 +233,19 @@ class _Check:
     def _manifest(self, digest: bytes) -> None:
         Catalogues().load(digest, StagedBlobs(self.reader, self.world))
 
-    def _root(self) -> bytes:
-        """The root at the head: the newest snapshot and the tail, or everything."""
-        rows = self.reader.snapshots(self.world)
-        pinned = rows[-1] if rows else None
-        after = self.line[-1].base.seq if pinned is None else pinned.seq
-        world = open_world(
-            self.world,
-            self.reader.read(self.world, after),
-            StagedBlobs(self.reader, self.world),
-            _nobody(),
-            pinned=None if pinned is None else pinned.document,
-        )
-        return root(world)
+
+def folded(reader: Reader, world: str) -> World:
+    """The world at its head, from the newest snapshot and the tail, or from everything."""
+    rows = reader.snapshots(world)
+    pinned = rows[-1] if rows else None
+    after = reader.lineage(world)[-1].base.seq if pinned is None else pinned.seq
+    return open_world(
+        world,
+        reader.read(world, after),
+        StagedBlobs(reader, world),
+        _nobody(),
+        pinned=None if pinned is None else pinned.document,
+    )
 
 
 def _nobody() -> Runner:

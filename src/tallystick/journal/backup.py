@@ -1,0 +1,229 @@
+"""Backup and restore: a copy at one moment, and a new start from it (04 section 13, I43).
+
+A backup is a folder: `tally.db` as one reader saw it, the blob files that it names, the
+checkpoints, and `BACKUP.json` with the hash of each file and the root of each world.
+Keys and secrets stay out.
+A restore verifies everything first, and is there whole or not at all.
+A restored world is marked `restored`: the node that opens it must record that before anything
+else, so that what settled after the backup is not run again unasked.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import apsw
+
+from tallystick.errors import Conflict, DiskFull, JournalCorrupt, Rejected
+from tallystick.journal.blob_files import sync_folder, write_file
+from tallystick.journal.checkpoints import FILE as CHECKPOINTS
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite_read import DATABASE, SqliteReader
+from tallystick.journal.verify import folded, verify
+from tallystick.kernel.roots import root
+from tallystick.values import canon
+
+FORMAT: Final = 1
+LISTING: Final = "BACKUP.json"
+RESTORED: Final = "restored"
+
+
+class Kept(NamedTuple):
+    """One world in a backup: where it stood."""
+
+    world: str
+    name: str | None
+    seq: int
+    head: str
+    root: str
+    epoch: int
+
+
+class Backup(NamedTuple):
+    """A backup; its id is the hash of its listing."""
+
+    id: str
+    worlds: tuple[Kept, ...]
+    files: dict[str, str]
+
+
+# ---- making one -----------------------------------------------------------------------------
+
+
+def backup(reader: SqliteReader, into: Path) -> Backup:
+    """Copy the journal as this reader sees it; writers go on meanwhile.
+
+    Refuses a folder with anything in it.
+    """
+    _check_empty(into, "backup.not_empty")
+    into.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        reader.copy_to(into / DATABASE)
+    except apsw.FullError as why:
+        raise DiskFull("no room for the backup", where={"folder": str(into)}) from why
+    copy = SqliteReader(into)
+    try:
+        _copy_files(reader, copy, into)
+        worlds = tuple(_kept(copy))
+    finally:
+        copy.close()
+    marks = reader.folder / CHECKPOINTS
+    if marks.exists():
+        write_file(into / CHECKPOINTS, marks.read_bytes())
+    files = {name: _sha256(into / name) for name in sorted(_names(into))}
+    return _listed(into, worlds, files)
+
+
+def _copy_files(reader: SqliteReader, copy: SqliteReader, into: Path) -> None:
+    for world, digest in copy.large_blobs():
+        data = reader.files.read(world, digest)
+        write_file(
+            into / "blobs" / reader.files.path(world, digest).relative_to(reader.files.folder), data
+        )
+
+
+def _kept(copy: SqliteReader) -> Iterator[Kept]:
+    names: dict[str, str] = {}
+    for name, world in copy.aliases().items():
+        names.setdefault(world, name)
+    for row in copy.worlds():
+        stood = root(folded(copy, row.world))
+        texts = canon.text_of(row.head.hash), canon.text_of(stood)
+        yield Kept(row.world, names.get(row.world), row.head.seq, *texts, row.head.epoch)
+
+
+def _listed(into: Path, worlds: tuple[Kept, ...], files: dict[str, str]) -> Backup:
+    said = {"format": FORMAT, "worlds": [row._asdict() for row in worlds], "files": files}
+    data = json.dumps(said, indent=1, sort_keys=True).encode()
+    # The listing comes last: a backup without one was cut short.
+    sync_folder(into)
+    write_file(into / LISTING, data)
+    return Backup(canon.hash_of(data), worlds, files)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        # A reader leaves the helpers of its connection behind; they hold nothing.
+        if path.is_file() and not path.name.endswith(("-wal", "-shm")):
+            yield path.relative_to(folder).as_posix()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = sha256()
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return canon.text_of(digest.digest())
+
+
+# ---- starting from one ----------------------------------------------------------------------
+
+
+def read_backup(folder: Path) -> Backup:
+    """The listing of a backup; refuses a folder that is none, or one of another format."""
+    try:
+        data = (folder / LISTING).read_bytes()
+        said: dict[str, Any] = json.loads(data)
+        worlds = tuple(Kept(**row) for row in said["worlds"])
+        files = dict(said["files"])
+    except (OSError, ValueError, KeyError, TypeError) as why:
+        raise _no_backup(folder, f"{LISTING} cannot be read: {why}") from why
+    if said.get("format") != FORMAT:
+        raise _no_backup(folder, f"format {said.get('format')} is not known")
+    return Backup(canon.hash_of(data), worlds, files)
+
+
+def check_backup(folder: Path) -> Backup:
+    """A backup whose files are as listed and whose worlds verify in full."""
+    listed = read_backup(folder)
+    for name, digest in listed.files.items():
+        path = folder / name
+        if ".." in Path(name).parts or not path.is_file():
+            raise _damaged(folder, name, "it is not there")
+        if _sha256(path) != digest:
+            raise _damaged(folder, name, "its bytes are not those of the backup")
+    reader = SqliteReader(folder)
+    try:
+        for row in listed.worlds:
+            verdict = verify(reader, row.world)
+            if verdict.first_bad is not None:
+                raise _damaged(folder, row.world, verdict.first_bad.what)
+            stood = verdict.root is not None and canon.text_of(verdict.root)
+            if (canon.text_of(verdict.head), stood) != (row.head, row.root):
+                raise _damaged(folder, row.world, "its root is not the one listed")
+    finally:
+        reader.close()
+    return listed
+
+
+def restore(folder: Path, into: Path) -> Backup:
+    """A new data folder from a backup: verified, copied, synced, under new epochs.
+
+    Refuses a target with anything in it; a restore that is cut short leaves no target.
+    """
+    _check_empty(into, "restore.not_empty")
+    listed = check_backup(folder)
+    aside = into.with_name(into.name + ".restoring")
+    if aside.exists():
+        shutil.rmtree(aside)
+    aside.mkdir(parents=True, mode=0o700)
+    for name in listed.files:
+        write_file(aside / name, (folder / name).read_bytes())
+    _begin_anew(aside, listed)
+    sync_folder(aside)
+    if into.exists():
+        into.rmdir()
+    aside.rename(into)
+    sync_folder(into.parent)
+    return listed
+
+
+def _begin_anew(folder: Path, listed: Backup) -> None:
+    journal = SqliteJournal(folder)
+    try:
+        journal.set_meta(node_id=str(uuid4()), restored_from=listed.id)
+        for row in listed.worlds:
+            journal.acquire(row.world)
+            journal.set_state(row.world, RESTORED)
+            # Whoever held a lease held it of another node.
+            free = [
+                w._replace(state="ready", owner=None, lease_id=None, lease_until=None)
+                for w in journal.work(row.world)
+            ]
+            journal.put_work(row.world, *free)
+    finally:
+        journal.close()
+
+
+def _check_empty(folder: Path, code: str) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Conflict(
+            f"{folder} is not empty",
+            code=code,
+            where={"folder": str(folder)},
+            hint="name a folder that does not exist yet",
+        )
+
+
+def _no_backup(folder: Path, why: str) -> Rejected:
+    return Rejected(
+        f"{folder} is no whole backup: {why}",
+        code="backup.malformed",
+        where={"folder": str(folder)},
+        hint="name the folder that `tally backup` wrote",
+    )
+
+
+def _damaged(folder: Path, what: str, why: str) -> JournalCorrupt:
+    return JournalCorrupt(
+        f"{what} in the backup is damaged: {why}",
+        code="backup.damaged",
+        where={"folder": str(folder), "what": what},
+        hint="restore from another backup",
+    )
