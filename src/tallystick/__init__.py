@@ -26,10 +26,15 @@ _KIT = {
     "Blob": "workflow.outside",
     "Bundle": "workflow.bundle",
     "Call": "workflow.outside",
+    "Cancelled": "workflow.traps",
     "Ctx": "workflow.ctx",
     "Duration": "values.schema.annotations",
     "Effect": "workflow.effects",
+    "EffectFailed": "workflow.traps",
+    "Fail": "workflow.traps",
     "File": "workflow.outside",
+    "Flow": "workflow.flow",
+    "FlowTimeout": "workflow.traps",
     "Hash": "values.schema.annotations",
     "Http": "workflow.outside",
     "Human": "workflow.outside",
@@ -45,9 +50,21 @@ _KIT = {
     "Time": "values.schema.annotations",
     "Timer": "workflow.outside",
     "Where": "values.schema.annotations",
+    "__version__": "",
+    "call": "workflow.traps",
+    "checkpoint": "workflow.traps",
+    "effect": "workflow.traps",
+    "gather": "workflow.traps",
+    "outcome": "workflow.traps",
+    "receive": "workflow.traps",
+    "sleep": "workflow.traps",
+    "spawn": "workflow.traps",
+    "start": "workflow.traps",
+    "timeout": "workflow.traps",
+    "wait_first": "workflow.traps",
 }
 
-__all__ = [*_KIT, "__version__"]  # noqa: PLE0604 - keys of a literal dict are text
+__all__ = list(_KIT)
 
 
 def __getattr__(name: str) -> object:

@@ -29,7 +29,7 @@ def test_a_file_and_a_folder_are_bundles(tmp_path: Path) -> None:
 
 
 def test_sources_without_a_bundle_are_refused(tmp_path: Path) -> None:
-    """AU-01: a file that defines no `Bundle` is refused with a hint, one that leaves the lane too."""
+    """AU-01: a file that defines no `Bundle` is refused, one that leaves the lane too."""
     for text, code in (("X = 1\n", "lane.no_bundle"), ("import os\n", "lane.refused")):
         (tmp_path / "one.py").write_text(text)
         with pytest.raises(BadDefinition) as caught:

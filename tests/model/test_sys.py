@@ -146,7 +146,7 @@ def test_every_schema_compiles_and_is_used_or_named():
     """MO-10: no schema of ours is broken, and none is a left-over."""
     assert set(sys_schemas()) == set(sys_definitions.of_kind("defschema"))
     inner = {"EffectStatus", "CellStatus", "TextOrSecretRef", "Usage", "FileStamp"}
-    pure = {"MigrateState", "MigratedState", "CapCheck", "CapVerdict"}
+    pure = {"MigrateState", "MigratedState", "CapCheck", "CapVerdict", "AsyncState"}
     caps = {d["params"] for d in sys_definitions.of_kind("defcap").values() if "params" in d}
     named = {f"sys/{name}@1" for name in {*FIELDS, *inner, *pure}} | caps
     assert set(sys_schemas()) == named

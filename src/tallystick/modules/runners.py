@@ -18,6 +18,7 @@ from tallystick.errors import BadDefinition, TallyError
 from tallystick.model.abi import Content, Halted, Ran, Runner, TickInput
 from tallystick.model.bundle_python import read_python_bundle
 from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.modules.flows import CACHE, AsyncFlow
 from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_rules import rules_of
 from tallystick.modules.pure import PureFunction
@@ -78,10 +79,12 @@ class Runners:
         library: Library | None = None,
         lanes: Mapping[str, Runner] | None = None,
         check_all: bool = False,
+        async_cache: int = CACHE,
     ) -> None:
         self._blobs = blobs
         self._library = library or Library()
         self._lanes = dict(lanes or {})
+        self._cache = async_cache
         self._sample = 256 if check_all else SAMPLE
         self._loaded: dict[str, Loaded] = {}
         self._entries: dict[bytes, Any] = {}
@@ -100,7 +103,11 @@ class Runners:
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         ran: Ran | Halted = entry.tick(catalogue, workflow, tick)
-        if workflow.determinism == "checked" and sampled(tick, self._sample):
+        if (
+            workflow.determinism == "checked"
+            and sampled(tick, self._sample)
+            and _is_short(entry, tick)
+        ):
             return self._again(catalogue, workflow, tick, ran)
         return ran
 
@@ -153,14 +160,16 @@ class Runners:
     def _entry(self, catalogue: Catalogue, workflow: Workflow) -> Any:
         root = str(catalogue.modules[workflow.module].artifact)
         loaded = self._load(root)
-        entry = self._found(loaded.main, workflow, loaded.code.rules.engine)
+        entry = self._found(loaded.main, workflow, loaded.code.rules.engine, self._cache)
         self._entries[workflow.hash] = entry
         return entry
 
-    def _found(self, held: dict[str, Any], workflow: Workflow, engine: str) -> Any:
+    def _found(self, held: dict[str, Any], workflow: Workflow, engine: str, cache: int) -> Any:
         namespace: Space = held[_SPACE]
         spec = spec_of(namespace.find(workflow.entrypoint))
-        return Reducer(namespace, spec, engine)
+        if not spec.is_async:
+            return Reducer(namespace, spec, engine)
+        return AsyncFlow(namespace, spec, engine, self._blobs.get, cache)
 
     # ---- sampling ---------------------------------------------------------------------------
 
@@ -178,7 +187,7 @@ class Runners:
         loaded.uses[:] = [left - 1, span]
         entry = twin.get(workflow.entrypoint)
         if entry is None:
-            entry = self._found(twin, workflow, loaded.code.rules.engine)
+            entry = self._found(twin, workflow, loaded.code.rules.engine, 0)
             twin[workflow.entrypoint] = entry
         again: Ran | Halted = entry.tick(catalogue, workflow, tick)
         if equal(ran, again):
@@ -194,6 +203,11 @@ _SPACE: Final = "namespace"  # no entrypoint is called so: those have a colon
 def sampled(tick: TickInput, of_256: int) -> bool:
     """True for the ticks that run twice: chosen by their input, so equal at replay."""
     return of_256 == 256 or sha256(tick.ctx or b"").digest()[0] < of_256
+
+
+def _is_short(entry: Any, tick: TickInput) -> bool:
+    """False for a flow whose rebuild would cost more than the tick it checks."""
+    return not isinstance(entry, AsyncFlow) or tick.state is None or entry.is_short(tick.state)
 
 
 def equal(one: Ran | Halted, other: Ran | Halted) -> bool:

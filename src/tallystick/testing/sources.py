@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallystick.errors import BadDefinition
 from tallystick.model.bundle import make_bundle
 from tallystick.model.manifest_sources import canonical_sources
+from tallystick.modules.runners import Library
 from tallystick.modules.source import app_of
 from tallystick.workflow.build import build
 from tallystick.workflow.bundle import Bundle
@@ -16,18 +17,28 @@ from tallystick.workflow.bundle import Bundle
 _POLICY = "testing/denied@1"
 
 
-def app_and_bundle(app: Any, denied: Any = ()) -> tuple[Bundle, Any]:
-    """The app as this process knows it, and the bundle that a world is made of.
+class Built(NamedTuple):
+    """An app as this process knows it, the bundle that a world is made of, and compiled code."""
+
+    app: Bundle
+    bundle: Any
+    library: Library
+
+
+def built(app: Any, denied: Any = ()) -> Built:
+    """An app made ready for worlds; what is built already is taken as it is.
 
     The bundle is always built from source text in the lane, also when the app was imported.
     """
+    if isinstance(app, Built):
+        return app
     files = sources_of(app) if isinstance(app, Bundle) else files_of(app)
     loaded = app_of(files)
     known = app if isinstance(app, Bundle) else loaded
     bundle = build(loaded, files)
     if denied:
         bundle = _denying(bundle, [known.name_of(effect) for effect in denied])
-    return known, bundle
+    return Built(known, bundle, Library())
 
 
 def files_of(source: str | bytes | Path | Mapping[str, bytes]) -> dict[str, bytes]:

@@ -19,12 +19,12 @@ from tallystick.kernel.settle import next_due_ns, statement_of
 from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted, IntentDenied, IntentOpened, ReceiptSettled
-from tallystick.modules.runners import Library, Runners
+from tallystick.modules.runners import Runners
 from tallystick.node.driver import Driver, Ports, Published, Publisher
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.answers import Said
-from tallystick.testing.sources import app_and_bundle
+from tallystick.testing.sources import built
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
 from tallystick.workflow.bundle import name_of_workflow
@@ -75,20 +75,22 @@ class CellView:
 class TestWorld:
     """One world of an app, driven by hand.
 
-    `app` is a `Bundle`, source text, or files by path.
-    `denied` lists effects that policy refuses.
+    `app` is a `Bundle`, source text, files by path, or what `built` made of one of these.
+    `denied` lists effects that policy refuses; `cache` is how many async flows stay live.
     """
 
     __test__ = False  # not a test, whatever its name looks like to a collector
 
-    def __init__(self, app: Any, *, seed: int = 0, denied: Any = (), world: str = WORLD) -> None:
-        self.app, self.bundle = app_and_bundle(app, denied)
+    def __init__(
+        self, app: Any, *, seed: int = 0, denied: Any = (), world: str = WORLD, cache: int = 4096
+    ) -> None:
+        self.app, self.bundle, self.library = built(app, denied)
         self.journal = MemoryJournal()
         self.clock = VirtualClock(seed)
         self.points = Points()
         self.published: list[Published] = []
-        self.library = Library()
         self.calls = 0
+        self._cache = cache
         self._scripts: dict[str, list[Said]] = {}
         self._id = world
         late = _Late()
@@ -99,9 +101,12 @@ class TestWorld:
             self.bundle.blobs(),
             KEY.public,
         )
-        self.runner = Runners(late, library=self.library, check_all=True)
+        self.runner = self._runner(late)
         self.driver: Driver = create_world(self._ports(), new, self.runner)
         late.blobs = self.driver.blobs
+
+    def _runner(self, blobs: Any) -> Runners:
+        return Runners(blobs, library=self.library, check_all=True, async_cache=self._cache)
 
     def _ports(self) -> Ports:
         return Ports(self.journal, self.clock, Publisher(self.published.append), self.points)
@@ -204,7 +209,7 @@ class TestWorld:
         """Throw the live world away and open it from what the journal holds."""
         self.published = []
         late = _Late()
-        self.runner = Runners(late, library=self.library, check_all=True)
+        self.runner = self._runner(late)
         self.driver = open_driver(self._ports(), self._id, self.runner)
         late.blobs = self.driver.blobs
         self.driver.resume()

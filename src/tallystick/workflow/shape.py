@@ -47,6 +47,7 @@ class Shape:
     kernel: tuple[str, ...]
     effects: Mapping[str, EffectType]
     read_codec: Codec
+    starts: frozenset[str]
 
     @property
     def plain_event(self) -> bool:
@@ -62,8 +63,10 @@ def shape_of(spec: WorkflowSpec) -> Shape:
     """The shape of a workflow; refuses annotations that say too little."""
     hints = _hints(spec)
     if spec.is_async:
-        state, members = None, [*_members(hints[1]), *_received(spec.code)]
+        starting = _members(hints[1])
+        state, members = None, [*starting, *_received(spec.code)]
     else:
+        starting = []
         state, members = _state(hints[0]), _members(hints[1])
     arms = _arms(spec, members)
     classes = effect_classes(spec)
@@ -82,6 +85,7 @@ def shape_of(spec: WorkflowSpec) -> Shape:
         kernel=tuple(kernel),
         effects={spec.bundle.name_of(cls): cls for cls in classes},
         read_codec=_read_codec(spec),
+        starts=frozenset(cls.__name__ for cls in starting),
     )
 
 
@@ -118,7 +122,11 @@ def subscriptions(spec: WorkflowSpec, shape: Shape) -> list[On]:
     said = spec.options
     if said.on is not None:
         return [on if on.key else On(on.event, _key(spec, on.event), *_rest(on)) for on in said.on]
-    return [On(cls, _key(spec, cls)) for cls in shape.arms.values()]
+    # What a flow only receives does not start one.
+    return [
+        On(cls, _key(spec, cls), create=not spec.is_async or tag in shape.starts)
+        for tag, cls in shape.arms.items()
+    ]
 
 
 def _rest(on: On) -> tuple[Any, ...]:
