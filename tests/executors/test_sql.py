@@ -227,6 +227,7 @@ def test_a_statement_stops_at_its_deadline_and_when_cancelled(folder: Path) -> N
     """04 section 5: deadlines are the node's; a cancel interrupts, and nothing stays locked."""
     late = make({"dbs": {"app": {"url": "sqlite:app.db"}}}, ports(folder, now_ns=10))
     assert failed(late, job_of(QUERY, asked(FOREVER), deadline_ns=10)).kind == "timeout"
+    assert failed(sql(folder, timeout_s=0.1), job_of(QUERY, asked(FOREVER))).kind == "timeout"
 
     async def cancelled() -> Any:
         executor, job = sql(folder), job_of(QUERY, asked(FOREVER))

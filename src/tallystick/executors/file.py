@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,12 +30,14 @@ from tallystick.executors.base import (
     Report,
 )
 from tallystick.executors.file_beneath import (
+    Flagged,
     PathError,
     content_id,
     judge_path,
     open_file,
     parent_of,
     read_all,
+    rename_flagged,
 )
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_place import place
@@ -75,37 +78,50 @@ def _no_step(_step: str) -> None:
 
 
 class FileExecutor:
-    """Performs `sys/file.*`; `at` is called at each step of the protocol, for crash tests."""
+    """Performs `sys/file.*`.
+
+    `at` is called at each step of the protocol, so that tests can stop or race it there.
+    `flagged` is how names are exchanged; where a file system cannot, it says so.
+    """
 
     name = "file"
     effects = frozenset((WRITE, DELETE, READ))
     repeat: Repeat = "same"
 
-    def __init__(self, settings: FileSettings, at: Callable[[str], None] = _no_step) -> None:
+    def __init__(
+        self,
+        settings: FileSettings,
+        at: Callable[[str], None] = _no_step,
+        flagged: Flagged = rename_flagged,
+    ) -> None:
         self.slots = settings.slots
         self._settings = settings
         self._at = at
+        self._flagged = flagged
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
-        self._stopped: set[bytes] = set()
+        self._waiting: dict[bytes, threading.Event] = {}
 
     async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
         """Do it on a thread; once begun it is finished, since half a step helps nobody."""
+        stop = self._waiting.setdefault(job.intent, threading.Event())
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._threads, self._perform, job)
+            return await loop.run_in_executor(self._threads, self._perform, job, stop)
         finally:
-            self._stopped.discard(job.intent)
+            self._waiting.pop(job.intent, None)
 
     async def cancel(self, job: Job) -> None:
         """Keep a job that still waits for its thread from starting."""
-        self._stopped.add(job.intent)
+        stop = self._waiting.get(job.intent)
+        if stop is not None:
+            stop.set()
 
     async def close(self) -> None:
         """Wait for the threads; the steps they are in are short."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    def _perform(self, job: Job) -> Outcome:
-        if job.intent in self._stopped:
+    def _perform(self, job: Job, stop: threading.Event) -> Outcome:
+        if stop.is_set():
             return Failed("cancelled", "file.cancelled", "the job was cancelled before it began")
         try:
             return self._judged(job)
@@ -178,6 +194,7 @@ class FileExecutor:
             bytes_max=self._settings.bytes_max,
             blobs=job.blobs,
             at=self._at,
+            flagged=self._flagged,
         )
 
     # ---- read -------------------------------------------------------------------------------

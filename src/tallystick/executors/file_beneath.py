@@ -17,7 +17,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from tallystick.authority.paths import unclean
 from tallystick.executors.base import ErrorKind, Failed
@@ -32,6 +32,7 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STAGE_NAME: Final = re.compile(r"\..*\.[0-9a-f]{8}\.stage")
 _CHUNK: Final = 1 << 20
+Flagged: TypeAlias = Callable[[int, str, str, int], bool]
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 

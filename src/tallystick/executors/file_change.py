@@ -12,9 +12,9 @@ from tallystick.executors.base import Blobs
 from tallystick.executors.file_beneath import (
     EXCHANGE,
     NO_REPLACE,
+    Flagged,
     content_id,
     content_of,
-    rename_flagged,
 )
 
 _STEM_BYTES_MAX: Final = 200  # a name has at most 255 bytes, and the stage name adds 16
@@ -57,6 +57,7 @@ class Change:
     attempt: int
     bytes_max: int
     blobs: Blobs
+    flagged: Flagged
     at: Callable[[str], None]  # called at each of STEPS, so that tests can stop the process there
 
     @property
@@ -110,7 +111,7 @@ def rename(change: Change, old: str, new: str) -> None:
 
 def swap_back(change: Change) -> None:
     """Undo an exchange; what others made of our bytes meanwhile is kept as a blob."""
-    rename_flagged(change.here, change.stage, change.name, EXCHANGE)
+    change.flagged(change.here, change.stage, change.name, EXCHANGE)
     left = change.content(change.stage)
     if left is not None and left != change.wanted:
         change.blobs.put(left)
@@ -120,7 +121,7 @@ def swap_back(change: Change) -> None:
 def move_back(change: Change) -> None:
     """Give a displaced file its name again; if the name is taken, keep the bytes as a blob."""
     try:
-        if not rename_flagged(change.here, change.stage, change.name, NO_REPLACE):
+        if not change.flagged(change.here, change.stage, change.name, NO_REPLACE):
             link(change)
             remove_stage(change)
     except FileExistsError:

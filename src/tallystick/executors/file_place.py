@@ -24,7 +24,6 @@ from tallystick.executors.file_beneath import (
     NO_REPLACE,
     PathError,
     open_file,
-    rename_flagged,
 )
 from tallystick.executors.file_change import (
     CONFLICT,
@@ -154,7 +153,7 @@ def _put_new(change: Change) -> bool:
 
 def _rename_new(change: Change) -> bool:
     try:
-        moved = rename_flagged(change.here, change.stage, change.name, NO_REPLACE)
+        moved = change.flagged(change.here, change.stage, change.name, NO_REPLACE)
     except FileExistsError:
         remove_stage(change)
         return False
@@ -170,7 +169,7 @@ def _rename_new(change: Change) -> bool:
 def _put_over(change: Change, before: bytes) -> bool:
     """Exchange stage and target, and look at what came out; False when it was undone."""
     try:
-        exchanged = rename_flagged(change.here, change.stage, change.name, EXCHANGE)
+        exchanged = change.flagged(change.here, change.stage, change.name, EXCHANGE)
     except FileNotFoundError:  # the target has gone meanwhile
         remove_stage(change)
         return False
@@ -204,7 +203,7 @@ def _rename_over(change: Change, before: bytes) -> bool:
 
 def _delete(change: Change, before: bytes | None) -> bool:
     try:
-        if not rename_flagged(change.here, change.name, change.stage, NO_REPLACE):
+        if not change.flagged(change.here, change.name, change.stage, NO_REPLACE):
             rename(change, change.name, change.stage)
     except FileNotFoundError:
         return False

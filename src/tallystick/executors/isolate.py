@@ -96,6 +96,8 @@ def read_bounds(settings: Mapping[str, Any]) -> Bounds:
 
 def run(program: Program, bounds: Bounds, around: Surroundings) -> Ended | Failed:
     """Run the program to its end; Failed when it was not started, or had to be killed."""
+    if not hasattr(os, "memfd_create"):
+        return Failed("server_error", "sandbox.unavailable", "programs run on Linux only")
     if bounds.isolation == "bubblewrap" and bounds.bwrap is None:
         return Failed(
             "server_error",

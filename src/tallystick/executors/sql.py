@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -51,13 +52,14 @@ class Database:
 class SqlSettings:
     """The known databases, how much a statement may give back, and how many run at a time.
 
-    `busy_ms` is how long a lock of others is waited for.
+    `busy_ms` is how long a lock of others is waited for, `timeout_s` how long a statement may run.
     """
 
     databases: Mapping[str, Database]
     bytes_max: int = _BYTES_MAX
     slots: int = 8
     busy_ms: int = 5000
+    timeout_s: float = 60.0
 
 
 def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> SqlExecutor:
@@ -66,7 +68,10 @@ def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> SqlExecutor:
         str(name): _database(str(name), told) for name, told in settings.get("dbs", {}).items()
     }
     limits = SqlSettings(
-        known, int(settings.get("max_bytes", _BYTES_MAX)), int(settings.get("slots", 8))
+        known,
+        bytes_max=int(settings.get("max_bytes", _BYTES_MAX)),
+        slots=int(settings.get("slots", 8)),
+        timeout_s=float(settings.get("timeout_s", 60.0)),
     )
     return SqlExecutor(limits, ports)
 
@@ -126,7 +131,11 @@ class SqlExecutor:
         await asyncio.to_thread(self._threads.shutdown)
 
     def _perform(self, job: Job, stop: threading.Event) -> Outcome:
+        until = time.monotonic() + self._settings.timeout_s
+
         def late() -> bool:
+            if time.monotonic() >= until:
+                return True
             return job.deadline_ns is not None and self._ports.now_ns() >= job.deadline_ns
 
         try:
