@@ -132,9 +132,8 @@ def test_no_way_out_while_a_directory_is_swapped(tmp_path: Path) -> None:
     executor = files(root)
     try:
         for turn in range(400):
-            outcome = executor._perform(
-                job_of(WRITE, asked(f"d/{turn}", content=NEW)), threading.Event()
-            )
+            job = job_of(WRITE, asked(f"d/{turn}", content=NEW))
+            outcome = executor._perform(job, threading.Event())
             assert not isinstance(outcome, Failed) or outcome.kind == "scope"
         assert names(outside) == []
         assert racer.turns > 0
