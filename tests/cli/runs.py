@@ -1,13 +1,21 @@
-"""How a test runs a command: in this process, with its output, error stream and exit code."""
+"""How a test runs a command, here or against a node in a process of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import tallystick
+from tallystick.cli.client import live_node
 from tallystick.cli.main import main
 
 
@@ -44,3 +52,68 @@ def tally(*words: str, stdin: str = "") -> Ran:
     finally:
         sys.argv, sys.stdin = before
     return Ran(int(code or 0), out.getvalue(), err.getvalue())
+
+
+class Live:
+    """A node of its own in a process of its own, in a folder; ended by `close`."""
+
+    def __init__(self, folder: Path, *words: str, verb: str = "serve", port: int = 0) -> None:
+        self.folder = folder
+        self.data = folder / ".tally"
+        command = [sys.executable, "-m", "tallystick", verb, *words]
+        command += ["--data", str(self.data), "--listen", f"127.0.0.1:{port}"]
+        self._log = (folder / "node.log").open("wb")
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=self._log, stderr=self._log, env=environment()
+        )
+        self.wait(lambda: live_node(self.data))
+
+    @property
+    def log(self) -> str:
+        """What the node said so far."""
+        return (self.folder / "node.log").read_text("utf-8", "replace")
+
+    def wait(self, look: Callable[[], Any], patience_s: float = 60.0) -> Any:
+        """Wait until a look finds something; the node must not end meanwhile."""
+        end = time.monotonic() + patience_s
+        while time.monotonic() < end:
+            found = look()
+            if found:
+                return found
+            assert self.process.poll() is None, self.log
+            time.sleep(0.05)
+        raise AssertionError(f"not seen in time; the node said: {self.log}")
+
+    def run(self, *words: str, stdin: str = "") -> Ran:
+        """A command about this node."""
+        return tally(*words, "--data", str(self.data), stdin=stdin)
+
+    def json(self, *words: str, stdin: str = "") -> Any:
+        """The answer of a command that has to succeed."""
+        done = self.run(*words, "--json", stdin=stdin)
+        assert done.code == 0, done.err
+        return done.value
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """End the node by a signal; answers its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        """End the node however it stands."""
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+        self._log.close()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that runs the package under test."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TALLY_")}
+    kept["PYTHONPATH"] = str(Path(tallystick.__file__).parents[1])
+    return kept
+
+
+def hello(folder: Path) -> Path:
+    """A folder with the template `hello`."""
+    assert tally("init", str(folder)).code == 0
+    return folder

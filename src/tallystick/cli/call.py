@@ -16,7 +16,6 @@ from rich.console import Console
 from tallystick.cli.client import Client, SocketClient, live_node
 from tallystick.cli.problem import error_of
 from tallystick.cli.request import Reply, Request
-from tallystick.errors import Unavailable
 from tallystick.node.config import Config, load_config
 
 
@@ -90,12 +89,9 @@ class LiveCall:
         if found is not None:
             url, token = found
             return SocketClient(url, self.options.token or token)
-        raise Unavailable(
-            f"no node serves {self.data}",
-            code="node.not_running",
-            where={"data": str(self.data)},
-            hint="start one with `tally serve`",
-        )
+        from tallystick.cli.here import HereClient  # noqa: PLC0415  # a node is a heavy import
+
+        return HereClient(self.config, passive=not self._active)
 
     def beside(self) -> Client:
         """A second connection to the same node; who takes it closes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tallystick.cli import shapes, show
+from tallystick.cli.journal import show_rows
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
     AFTER,
@@ -55,8 +56,8 @@ VERBS = (
         "the timeline of one cell",
         reads(CELL + "/trace", "limit", "after", "at"),
         (*NAMED, LIMIT, AFTER, AT),
-        ANY,
-        show.columns("seq", "kind", "text"),
+        shapes.items(shapes.ROW),
+        show_rows,
     ),
     *(
         Verb(f"cell {word}", says, _verb(word), (*NAMED, REASON, FORCE), ANY)

@@ -34,11 +34,12 @@ def line(row: dict[str, Any]) -> str:
         show.text_of(part) for part in (row.get("workflow"), row.get("key")) if part is not None
     )
     intent = str(row["intent"] or "").removeprefix("sha256:")[:12]
-    name = str(row["record"].get("$type", row["kind"])) if row["record"] else row["kind"]
+    name = row["record"].get("record", "")
     return f"{row['seq']:>7}  {row['kind']:<10} {name:<18} {about} {intent}".rstrip()
 
 
-def _rows(console: Console, value: Any) -> None:
+def show_rows(console: Console, value: Any) -> None:
+    """Rows of the journal, one a line."""
     for row in value["items"]:
         console.print(escape(line(row)), soft_wrap=True)
 
@@ -124,7 +125,7 @@ VERBS = (
             flag("follow", "go on with what comes"),
         ),
         shapes.items(shapes.ROW),
-        lambda console, value: None if value is None else _rows(console, value),
+        lambda console, value: None if value is None else show_rows(console, value),
     ),
     Verb(
         "journal show",

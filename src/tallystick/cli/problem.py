@@ -20,6 +20,7 @@ class Refused(Rejected):
             where=problem.get("where") if isinstance(problem.get("where"), dict) else {},
             hint=str(problem.get("hint", "")),
         )
+        self.title = str(problem.get("title", type(self).__name__))
         self.status = status  # type: ignore[misc]  # the status of this answer, not of the class
         self.exit_code = _exit_code(str(problem.get("title", "")), status)  # type: ignore[misc]  # likewise
 
@@ -56,7 +57,7 @@ def problem_object(error: TallyError) -> dict[str, Any]:
     """The problem object of the API for an error that was raised here."""
     return {
         "type": f"urn:tallystick:error:{error.code}",
-        "title": type(error).__name__,
+        "title": getattr(error, "title", type(error).__name__),
         "status": error.status,
         "detail": error.message,
         "code": error.code,

@@ -10,22 +10,25 @@ from rich.markup import escape
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.verb import BROKEN, NO, OK, Done, Options, Verb, W, filled, flag, opt
+from tallystick.cli.verb import BROKEN, NO, OK, Done, Options, Verb, W, filled, flag, opt, picked
 from tallystick.errors import Rejected
 
 
 def _replay(call: Any, options: Options) -> Done:
-    body: dict[str, Any] = {"verify": options["verify"]}
-    for key in ("from", "to", "workflow"):
-        if options[key] is not None:
-            body[key] = _place(options[key]) if key == "from" else options[key]
+    body = picked(("workflow",), options)
+    if options["from"] not in (None, "genesis"):
+        body["from_seq"] = _seq(options["from"])
+    if options["to"] is not None:
+        body["to_seq"] = options["to"]
     call.say("running every tick again ...")
     found = call.ask(Request("POST", filled(W + "/replay", call, {}), body=body))
     return Done(found, OK if found["ok"] else BROKEN)
 
 
-def _place(word: str) -> Any:
-    return int(word) if word.isdigit() else word
+def _seq(word: str) -> int:
+    if not word.isdigit():
+        raise Rejected(f"{word!r} is neither genesis nor a sequence", code="request.usage")
+    return int(word)
 
 
 def _equal(console: Console, value: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from tallystick.errors import Rejected, UnknownName
 from tallystick.values import canon
 
 BATCH: Final = 500
+BATCH_BYTES: Final = 256 * 1024
 WAIT_MAX_S: Final = 30.0
 
 
@@ -36,10 +36,25 @@ def json_of(text: str) -> Any:
 
 def event_of(schema: str, value: Any, options: Options) -> dict[str, Any]:
     """The body of one event."""
-    more = picked(("key", "tags", "lens"), options)
-    if "tags" in more:
-        more["tags"] = list(more["tags"])
+    more: dict[str, Any] = {}
+    if options["key"] is not None:
+        more["key"] = key_of(options["key"])
+    if options["tags"]:
+        more["tags"] = list(options["tags"])
     return {"schema": schema, "value": value, **more}
+
+
+def _lens(options: Options) -> dict[str, Any]:
+    return picked(("lens",), options)
+
+
+def key_of(word: str) -> Any:
+    """A key as people write it: a number, or a text that needs no quotes."""
+    try:
+        found = json.loads(word)
+    except ValueError:
+        return word
+    return found if isinstance(found, int | str) and not isinstance(found, bool) else word
 
 
 def _send(call: Any, options: Options) -> Done:
@@ -51,7 +66,9 @@ def _send(call: Any, options: Options) -> Done:
         body = event_of(options["schema"], json_of(options["value"]), options)
         key = options["idempotency_key"]
         headers = {"Idempotency-Key": key} if key else {}
-        found = call.ask(Request("POST", filled(W + "/events", call, {}), {}, body, headers))
+        found = call.ask(
+            Request("POST", filled(W + "/events", call, {}), _lens(options), body, headers)
+        )
     if options["wait"] is not None:
         found = {**found, "quiet": quiet(call, options["wait"])}
         if not found["quiet"]:
@@ -75,19 +92,32 @@ def _many(call: Any, options: Options, lines: Iterable[str]) -> dict[str, Any]:
     """Every line one value; a batch is one commit, and each entry is taken or refused alone."""
     sent, refused, last = 0, 0, None
     first: Any = None
-    rows = _numbered(lines)
-    while batch := list(islice(rows, BATCH)):
+    for batch in _batches(_numbered(lines)):
         events = [_entry(number, text, options) for number, text in batch]
         body = {"events": events}
-        found = call.ask(Request("POST", filled(W + "/events", call, {}), body=body))
+        found = call.ask(Request("POST", filled(W + "/events", call, {}), _lens(options), body))
         for (number, _text), result in zip(batch, found["results"], strict=True):
             if "event" in result:
                 sent, last = sent + 1, result.get("seq")
             else:
                 refused += 1
-                first = first or {"line": number, **result}
+                first = first or {"line": number, **result["problem"]}
         call.say(f"{sent} sent, {refused} refused")
     return {"sent": sent, "refused": refused, "first_refused": first, "seq": last}
+
+
+def _batches(rows: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Batches that a node takes: bounded in number and in size."""
+    batch: list[tuple[int, str]] = []
+    size = 0
+    for row in rows:
+        if batch and (len(batch) == BATCH or size + len(row[1]) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += len(row[1])
+    if batch:
+        yield batch
 
 
 def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -122,7 +152,8 @@ def _run(call: Any, options: Options) -> Done:
         Request(
             "POST",
             filled(W + "/events", call, {}),
-            body=event_of(row["event"], value, options),
+            _lens(options),
+            event_of(row["event"], value, options),
         )
     )
     done = quiet(call, options["wait"])

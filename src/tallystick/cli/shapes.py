@@ -12,10 +12,29 @@ CURSOR: Final = (str, None)
 
 def items(row: Any) -> dict[str, Any]:
     """A list answer of such rows."""
-    return {"items": [row], "next": CURSOR, "as_of": (int, None)}
+    return {"items": [row], "next": CURSOR, "as_of?": (int, None)}
 
 
-WORLD: Final = {"world": str, "name": (str, None), "seq": int, "manifest": HASH}
+WORLD_ROW: Final = {
+    "world": str,
+    "name": (str, None),
+    "aliases": [str],
+    "seq": int,
+    "head": HASH,
+    "epoch": int,
+    "parent": (str, None),
+    "fork_seq": (int, None),
+    "state": str,
+}
+WORLD: Final = {
+    **WORLD_ROW,
+    "manifest": HASH,
+    "logical_now_ns": int,
+    "cells": int,
+    "workflows": [str],
+    "read_only": bool,
+    "as_of": int,
+}
 ROOT: Final = {
     "world": str,
     "seq": int,
@@ -47,8 +66,13 @@ CELL: Final = {
     "workflow_hash": (HASH, None),
     "size": int,
     "last_seq": int,
-    "mailbox": ANY,
+    "mailbox": int,
+    "mail": [ANY],
     "as_of": int,
+    "born_seq": int,
+    "last_active_ns": int,
+    "inflight_count": int,
+    "about": ANY,
     "inflight": [
         {
             "intent": HASH,

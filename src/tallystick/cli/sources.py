@@ -82,6 +82,8 @@ def sources_at(place: Path) -> tuple[Sources, dict[str, bytes]]:
     """Definitions of a file or folder, and the artifacts that they name by path."""
     if not place.exists():
         raise _not_found(place)
+    if place.suffix == ".py" or (place.is_dir() and not _documents(place)):
+        return _kit_sources(place)
     paths = [place] if place.is_file() else _documents(place)
     if not paths:
         raise _not_found(place)
@@ -91,6 +93,32 @@ def sources_at(place: Path) -> tuple[Sources, dict[str, bytes]]:
         _with_artifact(document, base, artifacts) for path in paths for document in _read(path)
     ]
     return read_sources(documents), artifacts
+
+
+def _kit_sources(place: Path) -> tuple[Sources, dict[str, bytes]]:
+    """What Python sources define, by the authoring kit; structural authority comes later."""
+    from tallystick.modules.source import bundle_of  # noqa: PLC0415  # runs the author's code
+
+    files = python_files(place)
+    if not files:
+        raise _not_found(place)
+    made = bundle_of(files, structural=False)
+    return made.sources(), {hash_: held.data for hash_, held in made.artifacts.items()}
+
+
+def _plain(path: Path) -> bool:
+    return not any(part.startswith(".") for part in path.parts)
+
+
+def signature(place: Path) -> tuple[tuple[str, int, int], ...]:
+    """What a watcher compares: every file below a path with its size and time of change."""
+    paths = [place] if place.is_file() else sorted(place.rglob("*"))
+    return tuple(
+        (str(path), held.st_size, held.st_mtime_ns)
+        for path in paths
+        if path.is_file() and _plain(path.relative_to(place) if path != place else Path())
+        for held in [path.stat()]
+    )
 
 
 def _documents(place: Path) -> list[Path]:

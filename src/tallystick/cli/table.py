@@ -8,21 +8,27 @@ from typing import Final
 
 from tallystick.cli import (
     bundle,
+    care,
     cell,
     doctor,
     effect,
+    init,
     journal,
     key,
     prove,
     secret,
     send,
+    serve,
     token,
     trace,
+    worker,
     world,
 )
 from tallystick.cli.verb import Verb
 
 VERBS: Final[tuple[Verb, ...]] = (
+    *init.VERBS,
+    *serve.VERBS,
     *send.VERBS,
     *world.VERBS,
     *cell.VERBS,
@@ -32,8 +38,10 @@ VERBS: Final[tuple[Verb, ...]] = (
     *prove.VERBS,
     *bundle.VERBS,
     *key.VERBS,
+    *worker.VERBS,
     *secret.VERBS,
     *token.VERBS,
+    *care.VERBS,
     *doctor.VERBS,
 )
 NOUNS: Final[Mapping[str, str]] = MappingProxyType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from tallystick.cli import shapes, show
@@ -20,7 +21,7 @@ def _create(call: Any, options: Options) -> Done:
         "worlds": _words(options["worlds"]) or ["*"],
     }
     if options["expires"]:
-        body["expires_in_s"] = duration_ns(options["expires"]) // 10**9
+        body["expires_ns"] = time.time_ns() + duration_ns(options["expires"])
     return Done(call.ask(Request("POST", "/v1/tokens", body=body)))
 
 

@@ -116,7 +116,7 @@ def posts(path: str, *body: str, method: str = "POST") -> Run:
     """A command that is one POST (or another method) of the options that `body` names."""
 
     def run(call: Call, options: Options) -> Done:
-        sent = picked(body, options)
+        sent = picked(body, options) if body else None
         return Done(call.ask(Request(method, filled(path, call, options), body=sent)))
 
     return run

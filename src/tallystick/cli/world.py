@@ -21,6 +21,7 @@ from tallystick.cli.verb import (
     filled,
     flag,
     opt,
+    picked,
     posts,
     reads,
 )
@@ -46,9 +47,7 @@ def _remove(call: Call, options: Options) -> Done:
             code="world.not_confirmed",
             hint="say --yes if you mean it; `tally world export` keeps a copy",
         )
-    path = f"/v1/worlds/{options['name']}"
-    call.ask(Request("DELETE", path))
-    return Done({"removed": options["name"]})
+    return Done(call.ask(Request("DELETE", filled(NAMED, call, options))))
 
 
 def _fork(call: Call, options: Options) -> Done:
@@ -58,7 +57,7 @@ def _fork(call: Call, options: Options) -> Done:
     chosen = dict(_pair(word) for word in options["pending_for"])
     if chosen:
         body["pending_for"] = chosen
-    return Done(call.ask(Request("POST", f"/v1/worlds/{call.world}/forks", body=body)))
+    return Done(call.ask(Request("POST", filled(W + "/forks", call, {}), body=body)))
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -69,12 +68,8 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _diff(call: Call, options: Options) -> Done:
-    query = {"with": options["b"]}
-    for name in ("at", "with_at"):
-        if options[name] is not None:
-            query[name] = options[name]
-    found = call.ask(Request("GET", f"/v1/worlds/{options['a']}/diff", query))
-    return Done(found)
+    query = {"with": options["b"], **picked(("at", "with_at"), options)}
+    return Done(call.ask(Request("GET", filled("/v1/worlds/{a}/diff", call, options), query)))
 
 
 def _alias(call: Call, options: Options) -> Done:
@@ -88,10 +83,10 @@ VERBS = (
     Verb(
         "world ls",
         "the worlds of the node",
-        reads("/v1/worlds", "limit", "after"),
-        (opt("limit", "at most this many", type=int), opt("after", "go on after this cursor")),
-        shapes.items(ANY),
-        show.columns("name", "world", "seq", "manifest"),
+        reads("/v1/worlds"),
+        (),
+        shapes.items(shapes.WORLD_ROW),
+        show.columns("name", "world", "seq", "state"),
     ),
     Verb(
         "world create",
@@ -104,13 +99,19 @@ VERBS = (
         ),
         shapes.WORLD,
     ),
-    Verb("world show", "what the node knows of a world", reads(NAMED), (arg("name"),), ANY),
+    Verb(
+        "world show",
+        "what the node knows of a world",
+        reads(NAMED, "at"),
+        (arg("name"), AT),
+        shapes.WORLD,
+    ),
     Verb(
         "world rm",
         "remove a world and its journal",
         _remove,
         (arg("name"), flag("yes", "yes, remove it")),
-        {"removed": str},
+        {"world": str, "removed": bool},
     ),
     Verb("world root", "root and state root", reads(W + "/root", "at"), (AT,), shapes.ROOT),
     Verb(
@@ -118,7 +119,7 @@ VERBS = (
         "pin the state as it is now",
         posts(W + "/snapshots", "pin"),
         (flag("pin", "keep it until it is unpinned"),),
-        {"seq": int, "root": HASH, "pinned": bool},
+        {"seq": int, "root": HASH, "document": HASH, "pinned": bool, "at_ns": int},
     ),
     Verb(
         "world fork",
@@ -130,7 +131,7 @@ VERBS = (
             opt("pending", "what becomes of open effects", type=PENDING, default="suspend"),
             opt("pending-for", "EFFECT=WHAT, for one effect", multiple=True),
         ),
-        ANY,
+        shapes.WORLD_ROW,
     ),
     Verb(
         "world diff",
@@ -144,6 +145,6 @@ VERBS = (
         "let a name lead to a world",
         _alias,
         (arg("alias"), arg("target")),
-        ANY,
+        {"alias": str, "world": str, "before": (str, None)},
     ),
 )

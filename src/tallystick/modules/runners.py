@@ -87,7 +87,7 @@ class Runners:
         self._cache = async_cache
         self._sample = 256 if check_all else SAMPLE
         self._loaded: dict[str, Loaded] = {}
-        self._entries: dict[bytes, Any] = {}
+        self._entries: dict[tuple[bytes, bytes], Any] = {}
 
     def tick(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
@@ -99,7 +99,9 @@ class Runners:
                 return _no_lane(workflow.module_runtime)
             return lane.tick(catalogue, workflow, tick, content)
         try:
-            entry = self._entries.get(workflow.hash) or self._entry(catalogue, workflow)
+            # A workflow names its module, so its own hash is the same under changed code.
+            known = self._entries.get((workflow.hash, workflow.module_hash))
+            entry = known or self._entry(catalogue, workflow)
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         ran: Ran | Halted = entry.tick(catalogue, workflow, tick)
@@ -119,7 +121,8 @@ class Runners:
             lane = self._lanes.get(workflow.module_runtime)
             return None if lane is None else lane.init(catalogue, workflow, tick)
         try:
-            entry = self._entries.get(workflow.hash) or self._entry(catalogue, workflow)
+            known = self._entries.get((workflow.hash, workflow.module_hash))
+            entry = known or self._entry(catalogue, workflow)
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         made: bytes | Halted | None = entry.init(catalogue, workflow, tick)
@@ -161,7 +164,7 @@ class Runners:
         root = str(catalogue.modules[workflow.module].artifact)
         loaded = self._load(root)
         entry = self._found(loaded.main, workflow, loaded.code.rules.engine, self._cache)
-        self._entries[workflow.hash] = entry
+        self._entries[workflow.hash, workflow.module_hash] = entry
         return entry
 
     def _found(self, held: dict[str, Any], workflow: Workflow, engine: str, cache: int) -> Any:

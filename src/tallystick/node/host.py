@@ -79,7 +79,7 @@ async def _open(
     bindings = Bindings(files.root, os.environ)
     node.outside = Outside(node, bindings)
     node.dispatch = Dispatch(node.outside, config.dispatch.slots)
-    node.dispatch.stopping = passive
+    node.dispatch.stopping = node.passive = passive
     node.resume = Resume(node)
     node.duties = Duties(node)
     node.asks = Asks(node)
@@ -157,7 +157,8 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await node.duties.stop()
     await node.asks.close()
     await node.work.close()
-    if node.engine.failed is None:
+    # A passive node came to look; it leaves no record of that.
+    if node.engine.failed is None and not node.passive:
         await node.duties.last()
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on

@@ -1,0 +1,117 @@
+"""The node in this process: for commands that find no running one.
+
+The files are opened under the same lock, and the same application answers; only the socket is
+missing.
+A passive node performs no effects: a command that reads or admits an event needs none, and what it
+leaves open is taken up by the next `tally serve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from tallystick.api.app import make_app
+from tallystick.api.front import Api
+from tallystick.cli.request import Reply, Request
+from tallystick.errors import Unavailable
+from tallystick.modules.runners import Library, Runners
+from tallystick.node.config import Config
+from tallystick.node.host import close_node, open_node
+from tallystick.node.hosting import Modules
+from tallystick.node.node import Node
+
+T = TypeVar("T")
+
+
+def modules_of(*, check_all: bool = False) -> Modules:
+    """The runner of each world; compiled code is shared between them."""
+    library = Library()
+    return lambda blobs: Runners(blobs, library=library, check_all=check_all)
+
+
+class HereClient:
+    """A node that lives as long as one command."""
+
+    def __init__(self, config: Config, *, passive: bool) -> None:
+        self._loop = asyncio.Runner()
+        try:
+            self._node, self._api = self._loop.run(_open(config, passive=passive))
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def ask(self, request: Request) -> Reply:
+        """One request to the application, without a wire."""
+        return self._loop.run(called(self._api, request))
+
+    def pour(self, request: Request) -> Iterator[bytes]:
+        """A stream would never end here: nobody else can write while this command has the lock."""
+        raise Unavailable(
+            f"{request.path} needs a running node",
+            code="node.not_running",
+            hint="start one with `tally serve`",
+        )
+
+    def run(self, act: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
+        """Something that only this process may do with the node."""
+        return self._loop.run(act(self._node))
+
+    def close(self) -> None:
+        """Close the node: commit, snapshot, let go of the lock."""
+        try:
+            self._loop.run(_close(self._node, self._api))
+        finally:
+            self._loop.close()
+
+
+async def _open(config: Config, *, passive: bool) -> tuple[Node, Api]:
+    node = await open_node(config, modules_of(), passive=passive)
+    try:
+        return node, await make_app(node)
+    except BaseException:
+        await close_node(node, 0)
+        raise
+
+
+async def _close(node: Node, api: Api) -> None:
+    api.close()
+    await close_node(node)
+
+
+async def called(api: Api, request: Request) -> Reply:
+    """The reply of the application to one request of this process."""
+    body, headers = request.content()
+    raw_path, _, query = request.target.partition("?")
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": request.method,
+        "path": raw_path,
+        "raw_path": raw_path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "headers": _raw(headers, api.local, len(body or b"")),
+    }
+    sent: list[Any] = []
+    came = iter([{"type": "http.request", "body": body or b"", "more_body": False}])
+
+    async def receive() -> Any:
+        return next(came, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await api(scope, receive, send)
+    start = sent[0]
+    held = {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in start["headers"]
+    }
+    return Reply(start["status"], held, b"".join(part.get("body", b"") for part in sent[1:]))
+
+
+def _raw(headers: dict[str, str], token: str, length: int) -> list[tuple[bytes, bytes]]:
+    held = {**headers, "Host": "localhost", "Authorization": f"Bearer {token}"}
+    held["Content-Length"] = str(length)
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in held.items()
+    ]

@@ -1,0 +1,205 @@
+"""A node that serves: open, listen, wait for a reason to stop, drain, close."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.api.app import make_app
+from tallystick.api.serve import Listening, Signals, address_of
+from tallystick.cli.here import modules_of
+from tallystick.cli.sources import bundle_at, signature
+from tallystick.errors import NotQuiescent, TallyError, UnknownName
+from tallystick.kernel.inputs import Activate
+from tallystick.kernel.world import World
+from tallystick.model.bundle import Bundle
+from tallystick.node.config import Config
+from tallystick.node.host import close_node, open_node
+from tallystick.node.node import Node
+
+IDLE_LOOK_S: Final = 0.2
+WATCH_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What to serve and how; `say(code, text, **more)` tells whoever watches."""
+
+    config: Config
+    world: str
+    say: Callable[..., None]
+    bundle: str | None = None
+    insecure: bool = False
+    until_idle: bool = False
+    dev: bool = False
+
+
+def run(serving: Serving) -> dict[str, Any]:
+    """Serve until a signal, idleness or an end of the journal; answers why it stopped.
+
+    Raises what made it impossible to go on: `journal.sync_failed` ends with 3, damage with 4.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(serving))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415  # the extra `fast`; the plain loop serves too
+    except ImportError:
+        return None
+    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return made
+
+
+async def _run(serving: Serving) -> dict[str, Any]:
+    address = address_of(serving.config.http, insecure=serving.insecure)
+    with Signals() as signals:
+        node = await open_node(serving.config, modules_of(check_all=serving.dev))
+        try:
+            if serving.bundle is not None:
+                await take_up(node, serving, bundle_at(serving.bundle))
+            listening = Listening(await make_app(node, scheme=address.scheme), address)
+            await listening.start()
+            serving.say("node.serving", f"serving {listening.url}", url=listening.url)
+            try:
+                why = await _until(node, serving, signals)
+                # Requests are still answered while the node drains, so that whoever waits for
+                # an answer or brings a receipt gets through.
+                listening.api.stopping.set()
+                await _drain(node, signals)
+            finally:
+                await listening.stop()
+        finally:
+            await close_node(node, 0)
+    failed = node.stopped.result()
+    if failed is not None:
+        raise failed
+    serving.say("node.stopped", f"stopped: {why}")
+    return {"url": listening.url, "stopped": why}
+
+
+async def _until(node: Node, serving: Serving, signals: Signals) -> str:
+    """The first reason to stop: a signal, a failed journal, or nothing left to do."""
+    reasons: dict[str, Coroutine[Any, Any, Any]] = {
+        "signal": signals.quiet.wait(),
+        "failed": _failed(node),
+    }
+    if serving.until_idle:
+        reasons["idle"] = _idle(node)
+    if serving.dev:
+        reasons["watch"] = _watch(node, serving)
+    tasks = {asyncio.ensure_future(each): name for name, each in reasons.items()}
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        first = next(iter(done))
+        first.result()
+        return tasks[first]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _failed(node: Node) -> None:
+    await asyncio.shield(node.stopped)
+
+
+async def _idle(node: Node) -> None:
+    """Until no world has anything ready, running, open or due."""
+    while True:
+        resting = [await _resting(node, world) for world in node.worlds().values()]
+        if all(resting):
+            return
+        await asyncio.sleep(IDLE_LOOK_S)
+
+
+async def _resting(node: Node, world: str) -> bool:
+    if not await node.quiet(world, 0):
+        return False
+    return await node.look(world, _nothing_open)
+
+
+def _nothing_open(world: World) -> bool:
+    return next(iter(world.intents.entries()), None) is None
+
+
+async def _drain(node: Node, signals: Signals) -> None:
+    """Let running executors end; a second signal does not wait for them."""
+    node.stopping = True
+    draining = asyncio.ensure_future(node.dispatch.drain(node.config.node.drain_s))
+    hurry = asyncio.ensure_future(signals.quick.wait())
+    await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, hurry):
+        task.cancel()
+    await asyncio.gather(draining, hurry, return_exceptions=True)
+
+
+# ---- bundles --------------------------------------------------------------------------------
+
+
+async def take_up(node: Node, serving: Serving, bundle: Bundle) -> bool:
+    """Let the world run this bundle: make it, or activate the bundle if nothing is open.
+
+    A served world is never changed by a start; only `dev` activates.
+    """
+    try:
+        world = node.resolve(serving.world)
+    except UnknownName:
+        await node.create(serving.world, bundle)
+        serving.say("world.created", f"world {serving.world} made from {bundle.root}")
+        return True
+    now = await node.look(world, _manifest)
+    if now == bundle.manifest_digest:
+        return True
+    if not serving.dev:
+        serving.say("world.other_manifest", f"world {serving.world} keeps the bundle it has")
+        return False
+    return await _activate(node, serving, (world, now, bundle))
+
+
+async def _activate(node: Node, serving: Serving, change: tuple[str, bytes, Bundle]) -> bool:
+    world, now, bundle = change
+    given = Activate(
+        node.clock.sample(),
+        bundle.root_digest,
+        bundle.manifest_digest,
+        now,
+        dict(bundle.blobs()),
+        "dev",
+    )
+    try:
+        await node.one(world, given)
+    except NotQuiescent as why:
+        serving.say("gov.not_quiescent", f"not taken up yet: {why.message}", where=why.where)
+        return False
+    serving.say("world.activated", f"world {serving.world} runs {bundle.root} now")
+    return True
+
+
+def _manifest(world: World) -> bytes:
+    return world.manifest
+
+
+async def _watch(node: Node, serving: Serving) -> None:
+    """Take up every change of the sources; a wrong one is told and the old one goes on."""
+    assert serving.bundle is not None, "dev has a path"
+    path = Path(serving.bundle)
+    seen = await asyncio.to_thread(signature, path)
+    taken = True
+    while True:
+        await asyncio.sleep(WATCH_S)
+        now = await asyncio.to_thread(signature, path)
+        if now == seen and taken:
+            continue
+        try:
+            bundle = await asyncio.to_thread(bundle_at, path)
+            taken = await take_up(node, serving, bundle)
+        except TallyError as why:
+            if now != seen:
+                serving.say(why.code, f"{why.code}: {why.message}", where=why.where)
+            taken = True
+        seen = now

@@ -1,0 +1,291 @@
+"""A remote worker: an executor in a process of its own, which pulls jobs over `/v1/work`.
+
+Theory of operation.
+A job is leased for a while and the lease is renewed as long as the executor works.
+A worker that was stopped for longer than its lease has lost the job: another may have it, so what
+it still sends is refused with 409 `work.lease_lost`, and it lets the job go.
+The receipt is sealed here, by a key that the world trusts; the values of secrets stay here too.
+Bodies are canonical CBOR both ways, so bytes are bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from tallystick.cli.work_line import WAIT_MS, Held, Line, Place, hashes_in
+from tallystick.errors import TallyError, Unavailable
+from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
+from tallystick.kernel.inputs import Receipt
+from tallystick.kernel.settle import statement_of
+from tallystick.values import canon
+from tallystick.values.seal import KeyPair, progress_statement
+
+PAUSE_S: Final = 1.0
+MESSAGE_MAX: Final = 1024
+LOST: Final = "work.lease_lost"
+
+
+class Origin(NamedTuple):
+    """Who asked: the workflow and the key of the cell."""
+
+    workflow: str
+    key: bytes
+
+
+class Worker:
+    """Pulls jobs for one executor until it is told to stop."""
+
+    def __init__(
+        self,
+        place: Place,
+        executor: Executor,
+        pair: KeyPair,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self._place = place
+        self._executor = executor
+        self._pair = pair
+        self._say = say
+        self._line = Line(place)
+        self._running: set[asyncio.Task[None]] = set()
+        self.settled = 0
+        self.lost = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; then give back what is not done."""
+        try:
+            while not stop.is_set():
+                free = self._place.slots - len(self._running)
+                if free <= 0:
+                    await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                    continue
+                asked_s = time.monotonic()
+                for job in await self._lease(free, stop):
+                    task = asyncio.create_task(self._do(job, asked_s))
+                    self._running.add(task)
+                    task.add_done_callback(self._running.discard)
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            await self._executor.close()
+            await self._line.close()
+
+    async def _lease(self, free: int, stop: asyncio.Event) -> list[dict[str, Any]]:
+        body = {
+            "worker": self._place.name,
+            "pools": list(self._place.pools),
+            "effects": sorted(self._executor.effects),
+            "max": free,
+            "wait_ms": WAIT_MS,
+            "lease_ms": self._place.lease_ms,
+        }
+        asking = asyncio.ensure_future(self._line.post("/v1/work/lease", body))
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not asking.done():
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            return []
+        try:
+            found = asking.result()
+        except Unavailable as why:
+            self._say(f"{why.code}: {why.message}; trying again")
+            await asyncio.sleep(PAUSE_S)
+            return []
+        return [] if found is None else list(found["items"])
+
+    # ---- one job ----------------------------------------------------------------------------
+
+    async def _do(self, leased: dict[str, Any], asked_s: float) -> None:
+        path = f"/v1/work/{leased['lease']}"
+        if not await self._still_ours(path, asked_s):
+            return
+        started_ns = time.time_ns()
+        held = Held(await self._fetched(leased))
+        job = _job(leased, held)
+        doing = asyncio.ensure_future(self._perform(job, path))
+        renewing = asyncio.ensure_future(self._renew(path, job, doing))
+        try:
+            outcome = await doing
+        except asyncio.CancelledError:
+            if renewing.done():
+                return  # no longer ours, or no longer wanted
+            await self._release(path, job)
+            raise
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+        await self._settle(path, job, outcome, (started_ns, held))
+
+    async def _still_ours(self, path: str, asked_s: float) -> bool:
+        """False when the lease may have run out before we came to read of it, and has.
+
+        A worker that was stopped finds an old answer in its socket; nothing may begin on that.
+        """
+        if (time.monotonic() - asked_s) * 2000 < self._place.lease_ms:
+            return True
+        try:
+            await self._line.post(f"{path}/extend", {"lease_ms": self._place.lease_ms})
+        except TallyError as why:
+            self.lost += why.code == LOST
+            self._say(f"not begun: {why.code}: {why.message}")
+            return False
+        return True
+
+    async def _fetched(self, leased: dict[str, Any]) -> dict[str, bytes]:
+        """Every blob that the params name; an executor reads them without waiting."""
+        found: dict[str, bytes] = {}
+        for text in hashes_in(params_of(leased)):
+            body = await self._line.blob(leased["world"], text)
+            if body is not None:
+                found[text] = body
+        return found
+
+    async def _perform(self, job: Job, path: str) -> Outcome:
+        count = 0
+
+        async def report(kind: str, payload: Any) -> None:
+            nonlocal count
+            count += 1
+            await self._progress(path, job, (count, kind, canon.encode(payload)))
+
+        try:
+            return await self._executor.perform(job, report)
+        except Exception as why:  # noqa: BLE001 - an executor that raises is an outcome, not our end
+            return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
+
+    async def _progress(self, path: str, job: Job, news: tuple[int, str, bytes]) -> None:
+        seq, kind, payload = news
+        statement = progress_statement(
+            world=job.world,
+            intent=canon.text_of(job.intent),
+            attempt=job.attempt,
+            seq=seq,
+            kind=kind,
+            payload_hash=canon.hash_of(payload),
+        )
+        body = {"seq": seq, "kind": kind, "payload": payload, "seal": self._pair.sign(statement)}
+        await self._line.post(f"{path}/progress", body)
+
+    async def _renew(self, path: str, job: Job, doing: asyncio.Future[Outcome]) -> None:
+        """Keep the lease while the work goes on; a lost or unwanted job is stopped."""
+        while True:
+            await asyncio.sleep(self._place.lease_ms / 3000)
+            try:
+                found = await self._line.post(f"{path}/extend", {"lease_ms": self._place.lease_ms})
+            except TallyError as why:
+                if why.code != LOST:
+                    continue  # the node is away; the lease may still be ours when it is back
+                self.lost += 1
+                self._say(f"{job!r} lost: {why.code}")
+                doing.cancel()
+                return
+            if found.get("cancel"):
+                await self._executor.cancel(job)
+                doing.cancel()
+                return
+
+    async def _release(self, path: str, job: Job) -> None:
+        """Give the job back, so that another worker need not wait for the lease to run out."""
+        try:
+            await self._line.post(f"{path}/release", {})
+        except TallyError as why:
+            self._say(f"{job!r} not given back: {why.code}: {why.message}")
+
+    async def _settle(self, path: str, job: Job, outcome: Outcome, began: tuple[int, Held]) -> None:
+        started_ns, held = began
+        status, payload = payload_of(outcome)
+        usage = outcome.usage if isinstance(outcome, Ok) else None
+        receipt = Receipt(
+            world=job.world,
+            intent=job.intent,
+            effect=job.effect,
+            status=status,
+            payload=payload,
+            executor=job.executor,
+            attempt=job.attempt,
+            started_ns=started_ns,
+            ended_ns=time.time_ns(),
+            usage=usage,
+            seal={},
+        )
+        body = {
+            "executor": receipt.executor,
+            "status": status,
+            "payload": payload,
+            "started_ns": receipt.started_ns,
+            "ended_ns": receipt.ended_ns,
+            "seal": self._pair.sign(statement_of(receipt)),
+        }
+        if usage is not None:
+            body["usage"] = dict(usage)
+        for data in held.new.values():
+            await self._line.keep(job.world, data)
+        await self._deliver(path, job, body)
+
+    async def _deliver(self, path: str, job: Job, body: dict[str, Any]) -> None:
+        """Send the receipt until somebody has answered; the same one again changes nothing."""
+        while True:
+            try:
+                await self._line.post(f"{path}/receipt", body)
+            except Unavailable:
+                await asyncio.sleep(PAUSE_S)
+            except TallyError as why:
+                if why.exit_code == Unavailable.exit_code:
+                    await asyncio.sleep(PAUSE_S)
+                    continue
+                self.lost += why.code == LOST
+                self._say(f"{job!r} refused: {why.code}: {why.message}")
+                return
+            else:
+                self.settled += 1
+                self._say(f"{job!r} {body['status']}")
+                return
+
+
+def payload_of(outcome: Outcome) -> tuple[str, bytes]:
+    """Status and canonical payload; a value that has no canonical form is the executor's error."""
+    if isinstance(outcome, Ok):
+        try:
+            return "ok", canon.encode(outcome.value)
+        except TallyError as why:
+            outcome = Failed("schema", "effect.bad_receipt", f"the value does not fit: {why}")
+    return "error", canon.encode(
+        {
+            "kind": outcome.kind,
+            "code": outcome.code,
+            "message": outcome.message[:MESSAGE_MAX],
+            "retryable": outcome.retryable,
+            "retry_after_ns": outcome.retry_after_ns,
+            "details_ref": outcome.details_ref,
+        }
+    )
+
+
+def _job(leased: dict[str, Any], held: Held) -> Job:
+    grant = leased["grant"]
+    return Job(
+        world=leased["world"],
+        intent=canon.raw_of(leased["intent"]),
+        dispatch_key=bytes.fromhex(leased["dispatch_key"]),
+        effect=leased["effect"],
+        executor=leased["executor"],
+        params=params_of(leased),
+        grant=None if grant is None else canon.decode(b64decode(grant)),
+        attempt=leased["attempt"],
+        deadline_ns=leased["deadline_ns"],
+        origin=Origin("", b""),
+        secrets={},
+        blobs=held,
+    )
+
+
+def params_of(leased: dict[str, Any]) -> Any:
+    """The params of a job as native values."""
+    return canon.decode(b64decode(leased["params_cbor"]))

@@ -1,0 +1,121 @@
+"""Without a running node a command opens the files itself: same answers, same lock."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runs import Live, hello, tally
+
+GREETER = "demo/greeter@1"
+
+
+@pytest.mark.clause("K-45", "K-19")
+def test_a_world_lives_in_a_folder_without_a_server(tmp_path: Path):
+    """ND-28: create, send, show, root in processes that come and go; looking leaves no record."""
+    data = ("--data", str(hello(tmp_path / "app") / ".tally"), "--json")
+    made = tally("world", "create", "main", "--bundle", str(tmp_path / "app" / "app.py"), *data)
+    assert made.code == 0, made.err
+    assert tally("send", "demo/Greet@1", '{"name": "Ada"}', *data).code == 0
+    before = tally("world", "root", *data).value
+    shown = tally("cell", "show", GREETER, "Ada", *data).value
+    after = tally("world", "root", *data).value
+    assert shown["state"] == {"visits": 1}
+    assert (before["seq"], before["root"]) == (after["seq"], after["root"])
+    assert not list((tmp_path / "app" / ".tally" / "run").glob("node.json"))
+
+
+@pytest.mark.clause("X-07", "K-19")
+def test_a_killed_node_goes_on_where_it_was(tmp_path: Path):
+    """ND-01, in small: kill -9, then a command finds the files, then a new node: same root."""
+    folder = hello(tmp_path / "app")
+    node = Live(folder, "--bundle", "app.py")
+    try:
+        for _ in range(5):
+            node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        root = node.json("world", "root")["root"]
+        assert node.end(signal.SIGKILL) == -signal.SIGKILL
+        assert (node.data / "run" / "node.json").exists(), "nobody could take it away"
+        assert tally("world", "root", "--data", str(node.data), "--json").value["root"] == root
+    finally:
+        node.close()
+    again = Live(folder)
+    try:
+        assert again.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 5}
+        assert again.end() == 0
+    finally:
+        again.close()
+
+
+def test_a_second_node_is_kept_out(tmp_path: Path):
+    """ND-28: a folder has one node; the second ends with 3 and says whose the lock is."""
+    node = Live(hello(tmp_path / "app"), "--bundle", "app.py")
+    try:
+        data = ("--data", str(node.data), "--json")
+        done = tally("serve", *data, "--listen", "127.0.0.1:0")
+        assert (done.code, done.problem["code"]) == (3, "node.locked")
+    finally:
+        node.close()
+
+
+def test_dev_takes_up_a_change(tmp_path: Path):
+    """05 section 1: a changed file is activated at quiescence and runs; a wrong one is told."""
+    folder = hello(tmp_path / "app")
+    node = Live(folder, "app.py", verb="dev")
+    app = folder / "app.py"
+    try:
+        node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        app.write_text(
+            app.read_text().replace("visits=guest.visits + 1", "visits=guest.visits + 5")
+        )
+        node.wait(lambda: "runs sha256:" in node.log)
+        node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 6}
+        app.write_text("import os\n")
+        node.wait(lambda: "lane." in node.log or "TL" in node.log or "os" in node.log)
+        assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 6}
+        assert node.end() == 0
+    finally:
+        node.close()
+
+
+def test_serve_ends_when_nothing_is_left(tmp_path: Path):
+    """ND-28: `--until-idle` stops by itself with 0 and says why."""
+    folder = hello(tmp_path / "app")
+    words = ("serve", "--data", str(folder / ".tally"), "--listen", "127.0.0.1:0")
+    done = tally(*words, "--bundle", str(folder / "app.py"), "--until-idle", "--json")
+    assert done.code == 0, done.err
+    assert done.value["stopped"] == "idle"
+
+
+@pytest.mark.clause("X-24")
+def test_a_wide_key_stops_the_node(tmp_path: Path):
+    """VA-18: a key file with mode 0644 stops the node with exit 2 and says how to fix it."""
+    folder = hello(tmp_path / "app")
+    data = ("--data", str(folder / ".tally"), "--json")
+    assert tally("world", "ls", *data).code == 0
+    (key,) = (folder / ".tally" / "keys").glob("*.key")
+    key.chmod(0o644)
+    done = tally("serve", *data, "--listen", "127.0.0.1:0")
+    assert (done.code, done.problem["code"]) == (2, "key.mode")
+    assert f"chmod 600 {key}" in done.problem["hint"]
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "nonsense"])
+def test_an_open_or_bad_address_is_refused(tmp_path: Path, listen: str):
+    """04 section 11: another address than loopback needs TLS or --insecure."""
+    done = tally("serve", "--data", str(tmp_path / ".tally"), "--listen", listen, "--json")
+    assert done.code == 2
+    assert done.problem["code"].startswith("http.")
+
+
+def test_init_overwrites_nothing(tmp_path: Path):
+    """ND-28: a second init is refused before anything is written."""
+    hello(tmp_path / "app")
+    (tmp_path / "app" / "app.py").write_text("mine")
+    done = tally("init", str(tmp_path / "app"), "--template", "orders", "--json")
+    assert (done.code, done.problem["code"]) == (2, "init.exists")
+    assert (tmp_path / "app" / "app.py").read_text() == "mine"
+    assert not (tmp_path / "app" / "bank.py").exists()
