@@ -80,8 +80,10 @@ class Lock:
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let another node in."""
-        os.close(self._handle)
+        """Let another node in; a second time does nothing."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 def write_private(path: Path, text: str) -> None:
