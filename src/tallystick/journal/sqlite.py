@@ -212,8 +212,10 @@ class SqliteJournal(SqliteReader):
         with self._writing():
             try:
                 pages, home = self._db.wal_checkpoint(mode=mode)
-            except apsw.BusyError:
-                return size  # a reader still needs the old pages; the next call tries again
+            except (apsw.BusyError, apsw.FullError):
+                # A reader needs the old pages, or the disk has no room for them: what was committed
+                # stays in the WAL, and the next call tries again.
+                return size
         if pages == home:
             self._wal_bytes = 0
         return self._wal_bytes

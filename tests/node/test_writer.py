@@ -1,0 +1,62 @@
+"""The writer's thread outlives what it cannot do, and a lock is given back once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.errors import DiskFull, NotOwner, SyncFailed
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.node import writer as writers
+from tallystick.node.files import Files, Lock
+from tallystick.node.writer import Writer
+
+
+class Tight(SqliteJournal):
+    """A journal whose disk has no room to fold the log into the file."""
+
+    why: type[DiskFull | SyncFailed] = DiskFull
+    asked = 0
+
+    def wal_checkpoint(self, **_options: Any) -> Any:  # type: ignore[override]  # always refuses
+        self.asked += 1
+        raise self.why("no room")
+
+
+@pytest.mark.parametrize("why", [DiskFull, SyncFailed])
+def test_an_idle_checkpoint_that_fails_does_not_end_the_writer(
+    tmp_path: Path, why: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ND-27: a disk that fills while nothing is written stops no later commit (found by AT-38)."""
+    monkeypatch.setattr(writers, "_IDLE_S", 0.01)
+    journal = Tight(tmp_path)
+    journal.why = why
+    writer = Writer(journal, lambda _seconds, _frames: None)
+    writer.start()
+    try:
+        until = time.monotonic() + 30
+        while journal.asked < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert journal.asked >= 2
+        assert writer.later(lambda kept: kept.aliases()).result(30) == {}
+    finally:
+        writer.stop()
+        journal.close()
+
+
+def test_a_lock_is_given_back_once(tmp_path: Path) -> None:
+    """I11: whoever closes twice after a failed start closes nobody else's file (found by AT-39)."""
+    files = Files(tmp_path)
+    files.make()
+    lock = Lock(files)
+    with pytest.raises(NotOwner):
+        Lock(files)
+    lock.release()
+    other = Lock(files)
+    lock.release()
+    with pytest.raises(NotOwner):
+        Lock(files)
+    other.release()
