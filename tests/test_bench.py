@@ -48,6 +48,17 @@ def test_a_run_has_its_fields(run: dict[str, Any]) -> None:
         assert {"encode", "decode", "admit", "read"} <= path["k5"].keys()
 
 
+def test_the_kernel_is_measured(run: dict[str, Any]) -> None:
+    """KN-24: ticks/s, records/s on open, verified ticks/s and bytes per tick are in every run."""
+    for path in run["paths"].values():
+        for name in ("k1_order", "k1_counter", "k2", "k3"):
+            assert path[name]["core"] > 0
+        assert 500 < path["bytes_per_tick"] < 5000
+    assert {"ticks", "records"} == {goals.UNITS[name] for name in ("k1_order", "k2")}
+    named = " ".join(goal["name"] for goal in run["goals"])
+    assert all(goal in named for goal in ("K1 order", "K2 open", "K3 verify"))
+
+
 @pytest.mark.clause("K-42", "X-18")
 def test_growth_has_its_fields(run: dict[str, Any]) -> None:
     """PF-01: growth gives ticks, memory, fork and opening at each size; a fork writes one frame."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tallystick.kernel import admit
+from tallystick.model import hot
+from tallystick.model.records import EventAdmitted, JudgedRule, put_record
 from tallystick.node.driver import Driver
 from tallystick.testing.campaign import catch, shrunk
 from tallystick.testing.plan import draw
 from tallystick.testing.simulate import simulate
 from tests.simulation.planted import DEFECTS
+from tests.simulation.planted.swap import swapped
 
 QUICK = [
     "ack before flush",
@@ -27,6 +31,58 @@ def test_a_planted_defect_is_caught(name: str) -> None:
     row = catch(name, DEFECTS[name], "control")
     assert row["caught"], row
     assert row["decisions"] <= 15
+
+
+def found() -> str | None:
+    """The first invariant that a few seeds find broken."""
+    for index in range(12):
+        out = simulate(f"found-{index}")
+        if out.invariant is not None:
+            return out.invariant
+    return None
+
+
+@pytest.mark.invariant("I13")
+def test_a_second_spelling_of_a_number_is_found() -> None:
+    """I13: control: an encoder that writes a head longer than needed is found at its first frame.
+
+    The frame still chains and still folds, so nothing else would find it.
+    """
+
+    def longer(record: EventAdmitted) -> bytes:
+        return put_record(record).replace(b"\x64hops\x00", b"\x64hops\x18\x00")
+
+    good = hot.PUT[EventAdmitted]
+    hot.PUT[EventAdmitted] = longer
+    try:
+        assert found() == "I13"
+    finally:
+        hot.PUT[EventAdmitted] = good
+
+
+@pytest.mark.invariant("I26")
+def test_a_judgement_that_leaves_a_fact_out_is_found() -> None:
+    """I26: control: facts without their time replay to equal bytes, and are found all the same."""
+    good = admit._facts_digest
+
+    def timeless(_logical_ns: int, intent: bytes, grant_hash: bytes) -> bytes:
+        return good(0, intent, grant_hash)
+
+    with swapped((admit, "_facts_digest", timeless)):
+        assert found() == "I26"
+
+
+@pytest.mark.invariant("I26")
+def test_another_rule_for_the_same_question_is_found() -> None:
+    """I26: control: a verdict that changes without a change of manifest is found."""
+    count = iter(range(10**9))
+    good = admit.JudgedRule
+
+    def moody(policy: str, rule: int, decision: str, ident: str | None) -> JudgedRule:
+        return good(policy, rule + next(count) % 2, decision, ident)
+
+    with swapped((admit, "JudgedRule", moody), (admit, "_stands", lambda *_: False)):
+        assert found() == "I26"
 
 
 def test_all_defects_of_these_layers_are_planted() -> None:

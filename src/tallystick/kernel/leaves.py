@@ -109,7 +109,7 @@ _CELL_REST: Final = pattern(
 def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
     """The cell of a leaf; a state that stands beside it is read when a tick needs it.
 
-    A cold cell pays for this, so the leaf is matched, not decoded (ADR 0011).
+    A cold cell pays for this, so the leaf is matched, not decoded (ADR 0010).
     """
     found = _CELL_KEY.match(value)
     assert found is not None, "a cell's leaf has one form"

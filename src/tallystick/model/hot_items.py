@@ -1,4 +1,4 @@
-"""The items of hot readers: patterns of single canonical items, and their values (ADR 0011).
+"""The items of hot readers: patterns of single canonical items, and their values (ADR 0010).
 
 A pattern proves numbers, lengths and digests to be canonical by its own form.
 That the bytes of a text are text is proven by the strict reader, once per text.

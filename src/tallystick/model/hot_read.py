@@ -1,4 +1,4 @@
-"""Hot readers: the four record types that opening a world meets nearly always (ADR 0011).
+"""Hot readers: the four record types that opening a world meets nearly always (ADR 0010).
 
 Theory of operation.
 A record of a known type has its keys in one order, so it is a pattern: literal keys, and items of

@@ -1,4 +1,4 @@
-"""Hot readers, part two: stamps, intents and receipts (ADR 0011)."""
+"""Hot readers, part two: stamps, intents and receipts (ADR 0010)."""
 
 from __future__ import annotations
 

@@ -16,26 +16,22 @@ from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
-from tallystick.model.frames import GENESIS, Sealed, open_frame, verify_chain
-from tallystick.model.records import IntentOpened, KeyRevoked, KeyTrusted, ReceiptSettled
+from tallystick.model.frames import GENESIS, Sealed, verify_chain
+from tallystick.model.records import (
+    BundleActivate,
+    IntentDenied,
+    IntentOpened,
+    KeyRevoked,
+    KeyTrusted,
+    ReceiptSettled,
+)
 from tallystick.node.driver import Published
+from tallystick.testing.check_records import Judgements, check_I13
 from tallystick.testing.reference import Differs, Model
+from tallystick.testing.violation import Violation, must
 from tallystick.values import canon, seal
 
-
-class Violation(Exception):  # noqa: N818 - what a run finds, not an error of the product
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, message: str) -> None:
-        super().__init__(f"{invariant}: {message}")
-        self.invariant = invariant
-        self.message = message
-
-
-def must(good: bool, invariant: str, message: str) -> None:
-    """Raise unless it holds."""
-    if not good:
-        raise Violation(invariant, message)
+__all__ = ["Ack", "Trail", "Violation", "must"]
 
 
 class Ack(NamedTuple):
@@ -66,6 +62,8 @@ class Trail:
         self.opened: dict[bytes, IntentOpened] = {}
         self.settled: dict[bytes, int] = {}
         self.keys: dict[str, bytes] = {}
+        self.manifest = GENESIS
+        self.judgements = Judgements()
         self.acks: list[Ack] = []
 
     @property
@@ -80,7 +78,7 @@ class Trail:
         self.check_I11(batch, epoch)
         for frame in batch.frames:
             self.check_I10(frame)
-            _, first, _, records = open_frame(frame.body)
+            first, records = frame.seq, check_I13(frame, batch.blobs)
             try:
                 self.model.frame(first, records)
             except Differs as why:
@@ -91,6 +89,8 @@ class Trail:
 
     def _note(self, seq: int, record: Any) -> None:
         self.records.append(record)
+        if isinstance(record, IntentOpened | IntentDenied):
+            self.judgements.check_I26(record, self.manifest, self.model.logical)
         if isinstance(record, IntentOpened):
             self.check_I12(record)
             must(record.intent not in self.opened, "I3", f"opened twice, again at {seq}")
@@ -99,6 +99,8 @@ class Trail:
             self.check_I3(seq, record)
             if record.source == "executor":
                 self.check_I22(seq, record)
+        elif isinstance(record, BundleActivate):
+            self.manifest = record.to
         elif isinstance(record, KeyTrusted):
             self.keys[record.key] = record.public_key
         elif isinstance(record, KeyRevoked):

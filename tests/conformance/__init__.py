@@ -1,0 +1,1 @@
+"""What must hold over every implementation of a port."""
