@@ -55,13 +55,14 @@ def config(base: Path, **sections: dict[str, Any]) -> Config:
 
 @asynccontextmanager
 async def running(
-    settings: Config, *executors: Executor, passive: bool = False
+    settings: Config, *executors: Executor, passive: bool = False, vfs: str | None = None
 ) -> AsyncIterator[Node]:
     node = await open_node(
         settings,
         lambda blobs: PythonRunner(orders.FUNCTIONS),
         passive=passive,
         executors=executors,
+        vfs=vfs,
     )
     try:
         yield node

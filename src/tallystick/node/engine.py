@@ -116,6 +116,14 @@ class Engine:
         """Run something on this thread, between turns."""
         self._inbox.put(action)
 
+    def break_off(self, why: TallyError) -> None:
+        """The journal failed while nobody wrote: end as after a failed commit."""
+
+        def fail() -> None:
+            raise why
+
+        self._inbox.put(fail)
+
     def stop(self) -> None:
         """Commit what is staged, release it, and end."""
         self._inbox.put(self._end)

@@ -45,41 +45,37 @@ async def open_node(
     *,
     passive: bool = False,
     executors: Sequence[Executor] = (),
+    vfs: str | None = None,
 ) -> Node:
     """Take the folder, open every world, and start; `passive` performs no effects.
 
     Refuses with `node.locked` a folder that another process has.
+    `vfs` is the name of another file layer of SQLite, for tests that break the disk.
     """
     files = Files(config.data)
     files.make()
     lock = Lock(files)
     try:
-        return await _open(config, files, lock, modules, passive=passive, executors=executors)
+        node = Node(config, Held(files, lock, node_key(files.keys)), modules)
+        node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill, vfs=vfs)
+        await _start(node, passive=passive, executors=executors)
     except BaseException:
         lock.release()
         raise
+    return node
 
 
 # tidy: the order in which the parts are joined is the point.
-async def _open(
-    config: Config,
-    files: Files,
-    lock: Lock,
-    modules: Modules,
-    *,
-    passive: bool,
-    executors: Sequence[Executor],
-) -> Node:
+async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) -> None:
     # A commit that has landed must not wait for a busy thread to give up its turn.
     sys.setswitchinterval(0.001)
-    node = Node(config, Held(files, lock, node_key(files.keys)), modules)
-    node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill)
+    config, files = node.config, node.files
     node.writer = Writer(node.journal, node.metrics.committed)
     _join(node)
     bindings = Bindings(files.root, os.environ)
     node.outside = Outside(node, bindings)
     node.dispatch = Dispatch(node.outside, config.dispatch.slots)
-    node.dispatch.stopping = passive
+    node.dispatch.stopping = node.passive = passive
     node.resume = Resume(node)
     node.duties = Duties(node)
     node.asks = Asks(node)
@@ -96,7 +92,6 @@ async def _open(
         await close_node(node, 0)
         raise
     node.duties.start()
-    return node
 
 
 def _join(node: Node) -> None:
@@ -114,6 +109,7 @@ def _join(node: Node) -> None:
         int(config.executors.of("timer")["catchup_rate"]),
     )
     node.engine = Engine(node.writer, pace, outlet, post)
+    node.writer.broken = node.engine.break_off
     node.reader = node.journal.reader()
     journal = SplitJournal(node.reader, node.writer)
     settings = Settings(
@@ -157,7 +153,8 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await node.duties.stop()
     await node.asks.close()
     await node.work.close()
-    if node.engine.failed is None:
+    # A passive node came to look; it leaves no record of that.
+    if node.engine.failed is None and not node.passive:
         await node.duties.last()
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on

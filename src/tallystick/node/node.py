@@ -97,6 +97,7 @@ class Node:
         self.loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[TallyError | None] = self.loop.create_future()
         self.stopping = False
+        self.passive = False
         self.names: dict[str, str] = {}
         self.lanes: dict[str, Lane] = {}
         self.feed = Feed(self._frames, config.http.feed_buffer)

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from tallystick.errors import TallyError
+from tallystick.errors import DiskFull, TallyError
 from tallystick.journal.base import Append, Outcome
 from tallystick.journal.sqlite import SqliteJournal
 
@@ -30,6 +30,7 @@ class Writer:
     def __init__(self, journal: SqliteJournal, timed: Callable[[float, int], None]) -> None:
         self.journal = journal
         self._timed = timed  # seconds and frames of each commit
+        self.broken: Callable[[TallyError], None] | None = None  # told of a failure while idle
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="tally-writer", daemon=True)
@@ -93,12 +94,12 @@ class Writer:
             act()
 
     def _tidy(self) -> None:
-        """Nothing to write: fold the log into the file, so that opening it again is quick.
-
-        A full disk is tried again later; a failed sync is told to the next commit (D15).
-        """
+        """Nothing to write: fold the log into the file, so that opening it again is quick."""
         try:
             with self._lock:
                 self.journal.wal_checkpoint(idle=True)
-        except TallyError:
-            return
+        except DiskFull:
+            return  # it stays in the log; the next commit finds out by itself
+        except TallyError as why:
+            if self.broken is not None:
+                self.broken(why)

@@ -1,0 +1,256 @@
+"""The derived index: `index.db`, which answers lists and may be deleted at any time (04 section 3).
+
+It follows the journal by frames and without syncs.
+What it knows of a world is tied to one frame by its hash: when that frame is no longer in the
+journal, or the file is damaged, it begins again.
+Cells and intents stand here as records left them; what a live world holds is asked of the world.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from tallystick.journal.base import Reader
+from tallystick.journal.index_rows import put_record
+from tallystick.journal.sqlite_tables import one
+from tallystick.model.frames import open_frame
+
+FILE: Final = "index.db"
+VERSION: Final = 1
+PAGE_FRAMES: Final = 2000
+
+_TABLES: Final = """
+CREATE TABLE applied(world TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL,
+  at_ns INTEGER) WITHOUT ROWID;
+CREATE TABLE record(
+  world TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, at_ns INTEGER, workflow TEXT,
+  key_hash BLOB, intent BLOB, event BLOB, cause INTEGER, PRIMARY KEY(world, seq)) WITHOUT ROWID;
+CREATE INDEX record_kind ON record(world, kind, seq);
+CREATE INDEX record_cell ON record(world, workflow, key_hash, seq) WHERE workflow IS NOT NULL;
+CREATE INDEX record_intent ON record(world, intent, seq) WHERE intent IS NOT NULL;
+CREATE TABLE cell(
+  world TEXT NOT NULL, workflow TEXT NOT NULL, key_hash BLOB NOT NULL, key BLOB NOT NULL,
+  status TEXT NOT NULL, state_hash BLOB, size INTEGER NOT NULL, last_seq INTEGER NOT NULL,
+  inflight INTEGER NOT NULL, PRIMARY KEY(world, workflow, key_hash)) WITHOUT ROWID;
+CREATE TABLE intent(
+  world TEXT NOT NULL, intent BLOB NOT NULL, effect TEXT NOT NULL, workflow TEXT NOT NULL,
+  key_hash BLOB NOT NULL, status TEXT NOT NULL, hold TEXT, opened_seq INTEGER NOT NULL,
+  settled_seq INTEGER, timeout_at INTEGER, attempts INTEGER NOT NULL,
+  PRIMARY KEY(world, intent)) WITHOUT ROWID;
+CREATE INDEX intent_order ON intent(world, opened_seq);
+CREATE TABLE ingress_key(
+  world TEXT NOT NULL, key BLOB NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY(world, key)) WITHOUT ROWID;
+"""
+TABLES: Final = ("applied", "record", "cell", "intent", "ingress_key")
+
+
+class RecordRow(NamedTuple):
+    """Where a record stands and what it is about."""
+
+    seq: int
+    kind: str
+    at_ns: int | None
+    workflow: str | None
+    key_hash: bytes | None
+    intent: bytes | None
+    event: bytes | None
+    cause: int | None
+
+
+class IntentRow(NamedTuple):
+    """An intent as its records left it: status `open`, or how it settled."""
+
+    intent: bytes
+    effect: str
+    workflow: str
+    key_hash: bytes
+    status: str
+    hold: str | None
+    opened_seq: int
+    settled_seq: int | None
+    timeout_at: int | None
+    attempts: int
+
+
+class CellRow(NamedTuple):
+    """A cell as its last record left it."""
+
+    workflow: str
+    key_hash: bytes
+    key: bytes
+    status: str
+    state_hash: bytes | None
+    size: int
+    last_seq: int
+    inflight: int
+
+
+class Index:
+    """The index of a data folder; one thread writes it, others open it anew to read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self.rebuilt = False
+        try:
+            self._db = self._open()
+        except (apsw.CorruptError, apsw.NotADBError, _OtherVersion):
+            self._db = self._anew()
+
+    def _open(self) -> apsw.Connection:
+        if not self._path.exists():
+            self._path.touch(mode=0o600)
+        db = apsw.Connection(str(self._path))
+        try:
+            db.execute("PRAGMA journal_mode=WAL").fetchall()
+            # Everything here can be made again, so nothing here is worth a sync.
+            db.execute("PRAGMA synchronous=OFF").fetchall()
+            db.set_busy_timeout(1000)
+            _make_tables(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _anew(self) -> apsw.Connection:
+        """Delete the file and begin again."""
+        for end in ("", "-wal", "-shm"):
+            self._path.with_name(FILE + end).unlink(missing_ok=True)
+        self.rebuilt = True
+        return self._open()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    # ---- following ----------------------------------------------------------------------------
+
+    def applied(self, world: str) -> int:
+        """The sequence up to which a world's records are here."""
+        found = self._db.execute("SELECT seq FROM applied WHERE world=?", (world,)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def follow(self, reader: Reader, world: str) -> int:
+        """Take what the journal holds beyond what is here; the sequence reached.
+
+        A damaged file is deleted and made again.
+        """
+        try:
+            while self._page(reader, world):
+                pass
+        except (apsw.CorruptError, apsw.NotADBError):
+            self._db.close()
+            self._db = self._anew()
+            return self.follow(reader, world)
+        return self.applied(world)
+
+    def _page(self, reader: Reader, world: str) -> bool:
+        """Apply the next frames in one transaction; False when there were none."""
+        seq, at_ns = self._place(reader, world)
+        page = list(islice(reader.read(world, seq), PAGE_FRAMES))
+        if not page:
+            return False
+        with self._db as db:
+            for frame in page:
+                for at, record in enumerate(open_frame(frame.body)[3], frame.seq):
+                    at_ns = put_record(db, (world, at, at_ns), record)
+            row = (world, page[-1].last, page[-1].hash, at_ns)
+            db.execute("INSERT OR REPLACE INTO applied VALUES(?, ?, ?, ?)", row)
+        return len(page) == PAGE_FRAMES
+
+    def _place(self, reader: Reader, world: str) -> tuple[int, int | None]:
+        """Where to go on; a history that is not the journal's is forgotten."""
+        floor = reader.lineage(world)[-1].base.seq
+        query = "SELECT seq, hash, at_ns FROM applied WHERE world=?"
+        found = self._db.execute(query, (world,)).fetchone()
+        if found is None:
+            return floor, None
+        seq, digest, at_ns = found
+        if floor < seq <= reader.head(world).seq:
+            there = next(iter(reader.headers(world, seq - 1, seq)), None)
+            if there is not None and (there.last_seq, there.hash) == (seq, digest):
+                return seq, at_ns
+        elif seq == floor:
+            return seq, at_ns
+        self.forget(world)
+        return floor, None
+
+    def forget(self, world: str) -> None:
+        """Remove all that is here of a world."""
+        with self._db as db:
+            for table in TABLES:
+                db.execute(f"DELETE FROM {table} WHERE world=?", (world,))  # noqa: S608
+
+    # ---- asking -------------------------------------------------------------------------------
+
+    def records(
+        self, world: str, after: int = 0, limit: int = 100, **only: object
+    ) -> list[RecordRow]:
+        """Records behind a sequence, `only` of a kind, workflow, key_hash, intent or event."""
+        rows = self._select("record", RecordRow, world, only, ("seq", after, limit))
+        return [RecordRow(*row) for row in rows]
+
+    def intents(
+        self, world: str, after: int = 0, limit: int = 100, **only: object
+    ) -> list[IntentRow]:
+        """Intents opened behind a sequence, `only` of a status, effect, workflow or hold."""
+        rows = self._select("intent", IntentRow, world, only, ("opened_seq", after, limit))
+        return [IntentRow(*row) for row in rows]
+
+    def cells(
+        self, world: str, after: tuple[str, bytes] = ("", b""), limit: int = 100, **only: object
+    ) -> list[CellRow]:
+        """Cells in the order of workflow and hash of key, `only` of a workflow or status."""
+        rows = self._select("cell", CellRow, world, only, ("workflow, key_hash", after, limit))
+        return [CellRow(*row) for row in rows]
+
+    def ingress(self, world: str, key: bytes) -> tuple[bytes, int] | None:
+        """The digest and sequence under which an idempotency key came last."""
+        query = "SELECT digest, seq FROM ingress_key WHERE world=? AND key=?"
+        found = self._db.execute(query, (world, key)).fetchone()
+        return None if found is None else (found[0], found[1])
+
+    def _select(
+        self,
+        table: str,
+        shape: Any,
+        world: str,
+        only: dict[str, object],
+        page: tuple[str, Any, int],
+    ) -> list[Any]:
+        fields: tuple[str, ...] = shape._fields
+        assert set(only) <= set(fields), "only columns can be asked for"
+        order, after, limit = page
+        begin = after if type(after) is tuple else (after,)
+        tests = "".join(f" AND {name}=?" for name in only)
+        marks = ", ".join("?" for _ in begin)
+        query = (
+            f"SELECT {', '.join(fields)} FROM {table}"  # noqa: S608 - names of columns, not values
+            f" WHERE world=?{tests} AND ({order}) > ({marks}) ORDER BY {order} LIMIT ?"
+        )
+        return list(self._db.execute(query, (world, *only.values(), *begin, limit)))
+
+    def dump(self) -> dict[str, list[Any]]:
+        """Everything, table by table, in order: two indexes of one history are equal."""
+        return {
+            table: list(self._db.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3"))  # noqa: S608
+            for table in TABLES
+        }
+
+
+def _make_tables(db: apsw.Connection) -> None:
+    version = one(db, "PRAGMA user_version")[0]
+    if version not in (0, VERSION):
+        raise _OtherVersion
+    if version == 0:
+        with db:
+            db.execute(_TABLES)
+            db.execute(f"PRAGMA user_version={VERSION}")
+
+
+class _OtherVersion(Exception):  # noqa: N818 - never leaves this file
+    """The file was made by another release."""
