@@ -2,7 +2,7 @@
 
 A checkpoint is the node's signed word for where a journal stood.
 It needs a root, and a root is cheap only where little changed since the last snapshot; so each
-checkpoint follows a snapshot, and a world that changed has one every minute (ADR 0010).
+checkpoint follows a snapshot, and a world that changed has one every minute (ADR 0011).
 """
 
 from __future__ import annotations
