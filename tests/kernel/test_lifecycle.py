@@ -335,6 +335,19 @@ def test_cancel_fails_the_cell(forced: bool, suspended: bool) -> None:
 
 
 @pytest.mark.clause("X-26")
+def test_cancel_of_one_effect() -> None:
+    """KN-19: an operator gives up one effect: it settles cancelled, and its cell goes on."""
+    rig = lab()
+    rig.send(GO, go("a", "ask"))
+    intent = rig.jobs.of(ASK)[0].intent
+    rig.operate("cancel", "", intent=intent)
+    assert statuses(rig, intent) == ["cancelled"]
+    assert rig.cell(LAB, "a").status != FAILED
+    assert rig.state(LAB, "a")["log"] == ["ask", "cancelled:"]
+    check(rig)
+
+
+@pytest.mark.clause("X-26")
 @pytest.mark.parametrize(
     ("before", "verb", "code"),
     [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tallystick.api.history import time_before
 from tallystick.api.models import Operation
 from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
+from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -41,12 +43,13 @@ async def trace_cell(request: Request) -> Response:
     ident, upto = await live(request, find)
     page = page_of(request)
     after = pages.number_cursor(page.after) if page.after else 0
-    found = await request.node.read(
-        lambda reader: journal.journal_list(
-            reader.read(request.world, after, upto), page, RowFilter(cell=ident), upto
-        )
-    )
-    return Response(value=found)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        frames = reader.read(request.world, after, upto)
+        at_ns = time_before(reader, request.world, after)
+        return journal.journal_list(frames, page, RowFilter(cell=ident), upto, at_ns)
+
+    return Response(value=await request.node.read(read))
 
 
 def _ident(request: Request, world: World) -> CellId:

@@ -19,6 +19,7 @@ from tallystick.views import cells, journal, pages
 from tallystick.views.journal import KINDS, RowFilter
 from tallystick.views.stats import world_root
 
+_NEAR: Final = 256
 _RANGE: Final = re.compile(rb"bytes=(\d{0,18})-(\d{0,18})")
 
 
@@ -52,9 +53,19 @@ async def rows(request: Request) -> Response:
 
     def read(reader: Reader) -> dict[str, Any]:
         frames = reader.read(request.world, after, upto)
-        return journal.journal_list(frames, page, wanted, upto)
+        at_ns = time_before(reader, request.world, after)
+        return journal.journal_list(frames, page, wanted, upto, at_ns)
 
     return Response(value=await request.node.read(read))
+
+
+def time_before(reader: Reader, world: str, seq: int) -> int | None:
+    """The time of the last input at or before a sequence, when it stands near."""
+    at_ns = None
+    for entry in journal.entries(reader.read(world, max(seq - _NEAR, 0), seq)):
+        if entry.seq <= seq:
+            at_ns = journal.time_of(entry.record, at_ns)
+    return at_ns
 
 
 def _filter(request: Request, world: World) -> RowFilter:
@@ -64,7 +75,7 @@ def _filter(request: Request, world: World) -> RowFilter:
         cell = cells.cell_id(world, query["workflow"], query.get("key", "-"))
     intent = None
     if "intent" in query:
-        intent = _digest(query["intent"], "?intent")
+        intent = digest_of(query["intent"], "?intent")
     return RowFilter(query.get("kind"), cell, intent)
 
 
@@ -78,7 +89,8 @@ async def show(request: Request) -> Response:
     def read(reader: Reader) -> dict[str, Any]:
         for frame in reader.read(request.world, max(seq - 1, 0)):
             if frame.seq <= seq <= frame.last:
-                return journal.journal_show(frame, seq)
+                at_ns = time_before(reader, request.world, frame.seq - 1)
+                return journal.journal_show(frame, seq, at_ns)
             break
         raise _no_seq(text)
 
@@ -121,7 +133,7 @@ def _keep(journal: SqliteJournal, world: str, digest: bytes, data: bytes) -> Non
 
 async def get_blob(request: Request) -> Response:
     """GET W/blobs/{hash}: the bytes, whole or one range of them."""
-    digest = _digest(request.named["hash"], "/hash")
+    digest = digest_of(request.named["hash"], "/hash")
     data = await request.node.read(lambda reader: reader.blob(request.world, digest))
     if data is None:
         raise UnknownName("this world has no such blob", code="blob.unknown")
@@ -148,7 +160,8 @@ def _range(asked: bytes, size: int) -> tuple[int, int]:
     return start, end
 
 
-def _digest(text: str, path: str) -> bytes:
+def digest_of(text: str, path: str) -> bytes:
+    """The digest of a hash in text; refuses anything else with its path."""
     if not names.is_hash(text):
         raise Rejected(
             "a hash is sha256: and 64 hex digits", code="request.bad_hash", where={"path": path}

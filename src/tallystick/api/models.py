@@ -5,7 +5,7 @@ Bytes are base64 in JSON and bytes in CBOR.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -97,7 +97,13 @@ class AliasBody(Body):
     expect: str | None = None
 
 
-class ReplayOptions(Body, rename={"from_seq": "from", "to_seq": "to"}):
+class VerifyOptions(Body):
+    """How much of a world is checked: quick, full, or full and every tick run again."""
+
+    level: Literal["quick", "full", "replay"] = "full"
+
+
+class ReplayOptions(Body):
     """Which part of a world is run again; 0 is genesis."""
 
     from_seq: Natural | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallystick.api.models import AskAnswer, ReplayOptions
+from tallystick.api.models import AskAnswer, ReplayOptions, VerifyOptions
 from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.request import Request, Response
 from tallystick.node.asks import Reply
@@ -23,6 +23,12 @@ async def metrics(request: Request) -> Response:
     """GET /metrics: counters and gauges in the text form of Prometheus."""
     text = request.node.metrics.text().encode()
     return Response(200, raw=text, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+async def verify(request: Request) -> Response:
+    """POST W/verify: check hashes, seals and roots; the first damage is named."""
+    body = request.read(VerifyOptions)
+    return Response(value=await request.node.ops.verify(request.world, body.level))
 
 
 async def replay(request: Request) -> Response:

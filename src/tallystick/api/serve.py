@@ -14,20 +14,16 @@ import os
 import signal
 import ssl
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from tallystick.api.app import make_app
 from tallystick.api.front import Api
 from tallystick.api.http1 import Limits, Listener
 from tallystick.errors import Rejected, Unavailable
 from tallystick.node.config import HttpSettings
-from tallystick.node.node import Node
 
 BACKLOG: Final = 1024
-UNAVAILABLE: Final = 3
 
 
 class Address(NamedTuple):
@@ -186,42 +182,3 @@ class Signals:
 
     def _came(self) -> None:
         (self.quick if self.quiet.is_set() else self.quiet).set()
-
-
-async def serve(
-    node: Node,
-    close: Callable[[], Awaitable[None]],
-    *,
-    insecure: bool = False,
-    ready: Callable[[str], None] | None = None,
-) -> int:
-    """Serve a node until it is told to stop or its journal fails; gives the exit code.
-
-    `close` stops the node: it is asked while requests are still answered, so that a caller or a
-    worker gets its answer, and a second signal does not wait for it.
-    """
-    address = address_of(node.config.http, insecure=insecure)
-    listening = Listening(await make_app(node, scheme=address.scheme), address)
-    await listening.start()
-    with Signals() as signals:
-        if ready is not None:
-            ready(listening.url)
-        await _first(asyncio.shield(node.stopped), signals.quiet.wait())
-        listening.api.stopping.set()
-        closing = asyncio.ensure_future(close())
-        await _first(asyncio.shield(closing), signals.quick.wait())
-        await listening.stop()
-    if not closing.done():
-        closing.cancel()
-        return UNAVAILABLE
-    closing.result()
-    return 0 if node.stopped.result() is None else UNAVAILABLE
-
-
-async def _first(*waited: Awaitable[Any]) -> None:
-    """Wait for the first of them, and let go of the others."""
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(each) for each in waited]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)

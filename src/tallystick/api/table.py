@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tallystick.api import cells, effects, events, feed, history, models, ops, tokens, work, worlds
+from tallystick.api import (
+    causes,
+    cells,
+    effects,
+    events,
+    feed,
+    history,
+    models,
+    ops,
+    tokens,
+    work,
+    worlds,
+)
 from tallystick.api.openapi import openapi
 from tallystick.api.routes import OPEN, Route, Table
 
@@ -85,6 +97,39 @@ WORLD: Final = (
         once="event",
     ),
     Route("GET", f"{_W}/root", "read", history.root, "state root and root", query=("at",)),
+    Route(
+        "GET",
+        f"{_W}/trace",
+        "read",
+        causes.show_trace,
+        "what an event led to",
+        query=(*causes.SUBJECT, "format", "wait_ms", "at"),
+    ),
+    Route(
+        "GET",
+        f"{_W}/graph",
+        "read",
+        causes.show_graph,
+        "what led to what",
+        query=(*causes.SUBJECT, "format", "at"),
+    ),
+    Route(
+        "GET",
+        f"{_W}/explain",
+        "read",
+        causes.show_explain,
+        "why it waits, or was refused",
+        query=(*causes.SUBJECT, "at"),
+    ),
+    Route("GET", f"{_W}/stats", "read", causes.show_stats, "figures", query=("wait_ms", "at")),
+    Route(
+        "GET",
+        f"{_W}/diff",
+        "read",
+        causes.show_diff,
+        "two worlds compared",
+        query=("with", "with_at", *_PAGE),
+    ),
     Route("GET", f"{_W}/journal/head", "read", history.head, "where the journal ends"),
     Route(
         "GET",
@@ -125,6 +170,15 @@ WORLD: Final = (
         body=models.NewFork,
         content="document",
         once="kept",
+    ),
+    Route(
+        "POST",
+        f"{_W}/verify",
+        "read",
+        ops.verify,
+        "check hashes, seals and roots",
+        body=models.VerifyOptions,
+        content="document",
     ),
     Route(
         "POST",

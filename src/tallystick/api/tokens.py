@@ -20,7 +20,7 @@ from tallystick.kernel.world import World
 async def list_tokens(request: Request) -> Response:
     """GET /v1/tokens: who may call, never with what."""
     rows = await request.node.read(lambda reader: reader.tokens())
-    return Response(value={"items": [_shown(row) for row in rows], "next": None})
+    return Response(value={"items": [_shown(row) for row in rows], "next": None, "as_of": None})
 
 
 def _shown(row: TokenRow) -> dict[str, Any]:

@@ -24,7 +24,7 @@ async def list_worlds(request: Request) -> Response:
     if not request.who.everywhere:
         allowed = frozenset(request.who.worlds)
         items = [row for row in items if allowed & {row["world"], *row["aliases"]}]
-    return Response(value={"items": items, "next": None})
+    return Response(value={"items": items, "next": None, "as_of": None})
 
 
 def _rows(reader: Reader) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ async def put_alias(request: Request) -> Response:
 async def list_snapshots(request: Request) -> Response:
     """GET W/snapshots: the pinned roots that opening may begin from."""
     rows = await request.node.read(lambda reader: reader.snapshots(request.world))
-    return Response(value={"items": [_snapshot(row) for row in rows], "next": None})
+    return Response(value={"items": [_snapshot(row) for row in rows], "next": None, "as_of": None})
 
 
 def _snapshot(row: SnapshotRow) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Operator verbs: suspend, resume, skip, cancel; release and attempt of an intent (X-26).
+"""Operator verbs: suspend, resume, skip, cancel; cancel, release and attempt of an intent (X-26).
 
 Each is a record with principal and reason; the principal is `node` when the node acts itself.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tallystick.errors import Conflict, Rejected, UnknownName
+from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.parts import Cell, Intent
@@ -88,6 +89,9 @@ def _skip(draft: Draft, given: Operate, stamp: Stamp) -> None:
 
 
 def _cancel(draft: Draft, given: Operate, stamp: Stamp) -> None:
+    if not given.workflow:
+        _cancel_effect(draft, given, stamp)
+        return
     cell = _cell(draft, given)
     workflow = draft.world.workflow(given.workflow)
     if cell.status == FAILED or (cell.status == COMPLETED and workflow.lifecycle != "entity"):
@@ -116,6 +120,14 @@ def _intent(draft: Draft, given: Operate) -> Intent:
             where={"intent": given.intent.hex()},
         )
     return intent
+
+
+def _cancel_effect(draft: Draft, given: Operate, stamp: Stamp) -> None:
+    """Settle one open intent as cancelled; who did it and why stand in its receipt."""
+    intent = _intent(draft, given)
+    message = f"cancelled by {given.principal}: {given.reason}"[:1024]
+    payload = receipts.error_payload("cancelled", "effect.cancelled", message, retryable=False)
+    receipts.settle(draft, intent.record, "cancelled", payload, stamp=stamp)
 
 
 def _release(draft: Draft, given: Operate, stamp: Stamp) -> None:

@@ -1,0 +1,161 @@
+"""What led to what, over HTTP: trace, graph, explain, figures, and two worlds compared."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.api.history import digest_of
+from tallystick.api.reads import live, page_of, serving_of
+from tallystick.api.request import Request, Response
+from tallystick.api.who import world_of
+from tallystick.errors import Rejected, UnknownName
+from tallystick.journal.base import Reader
+from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
+from tallystick.model.records import EventAdmitted, IntentDenied
+from tallystick.views import cells, diff, explain, graph, stats, timeline, trace
+from tallystick.views.graph import Focus
+from tallystick.views.journal import entries
+from tallystick.views.pages import Page
+
+WAIT_MS_MAX: Final = 30_000
+SUBJECT: Final = ("event", "intent", "seq", "workflow", "key")
+
+
+async def _subject(request: Request) -> tuple[Focus, int]:
+    """What the query asks about, and the sequence that the answer is of."""
+    query = request.query
+
+    def look(world: World) -> tuple[CellId | None, int]:
+        if "workflow" not in query:
+            return None, world.seq
+        return cells.cell_id(world, query["workflow"], query.get("key", "-")), world.seq
+
+    cell, upto = await live(request, look)
+    if "seq" in query:
+        return Focus(seq=request.number("seq", 0, 2**63 - 1)), upto
+    name = query.get("event") or query.get("intent")
+    if name is not None:
+        digest = digest_of(name, "?event")
+        seq = await request.node.read(lambda r: _seq_of(r, request.world, digest, upto))
+        return Focus(seq=seq), upto
+    return Focus(cell=cell), upto
+
+
+def _seq_of(reader: Reader, world: str, digest: bytes, upto: int) -> int:
+    """Where an event was admitted or an intent was asked for."""
+    for entry in entries(reader.read(world, 0, upto)):
+        record = entry.record
+        if digest in (getattr(record, "event_hash", None), getattr(record, "intent", None)):
+            return entry.seq
+    raise UnknownName(
+        "no event and no intent has this hash",
+        code="event.unknown",
+        hint="a hash is what sending an event, or listing effects, has shown",
+    )
+
+
+async def _quiet(request: Request) -> bool | None:
+    """Wait until the world is quiet, when the query asks for that."""
+    if "wait_ms" not in request.query:
+        return None
+    wait_ms = request.number("wait_ms", 0, WAIT_MS_MAX)
+    return await request.node.quiet(request.world, wait_ms)
+
+
+async def show_trace(request: Request) -> Response:
+    """GET W/trace: what an event led to, or what happened to a cell."""
+    quiet = await _quiet(request)
+    focus, upto = await _subject(request)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        if focus.cell is not None:
+            return timeline.timeline(reader.read(request.world, 0, upto), focus.cell)
+        if focus.seq is None:
+            raise _nothing("an event, an intent, a sequence or a cell")
+        after = max(focus.seq - 1, 0)
+        return trace.trace(reader.read(request.world, after, upto), focus.seq)
+
+    found = await request.node.read(read)
+    if request.query.get("format", "json") == "picture" and "rows" in found:
+        found = {**found, "text": "\n".join(trace.picture(found))}
+    return Response(value=found if quiet is None else {**found, "quiet": quiet})
+
+
+async def show_graph(request: Request) -> Response:
+    """GET W/graph: nodes and edges of what happened, as JSON, Mermaid or DOT."""
+    focus, upto = await _subject(request)
+    found = await request.node.read(
+        lambda reader: graph.graph(reader.read(request.world, 0, upto), focus)
+    )
+    found["as_of"] = upto
+    drawn = request.query.get("format", "json")
+    if drawn in ("mermaid", "dot"):
+        found["text"] = (graph.mermaid if drawn == "mermaid" else graph.dot)(found)
+    elif drawn not in ("json", "picture"):
+        raise _nothing("json, mermaid or dot", "?format")
+    return Response(value=found)
+
+
+async def show_explain(request: Request) -> Response:
+    """GET W/explain: why a cell, an effect or the whole world is where it is."""
+    focus, upto = await _subject(request)
+    serving = serving_of(request.node)
+    if focus.seq is not None:
+        seq = focus.seq
+        found = await request.node.read(lambda r: _explained(r, request.world, seq, upto))
+        return Response(value={**found, "as_of": upto})
+    cell = focus.cell
+    if cell is None:
+        return Response(value=await live(request, explain.explain_world))
+    frames = await request.node.read(
+        lambda r: timeline.last_word(r.read(request.world, 0, upto), cell)
+    )
+    shown = await live(request, lambda w: explain.explain_cell(w, cell, serving, frames))
+    return Response(value=shown)
+
+
+def _explained(reader: Reader, world: str, seq: int, upto: int) -> dict[str, Any]:
+    for entry in entries(reader.read(world, max(seq - 1, 0), upto)):
+        if entry.seq < seq:
+            continue
+        if entry.seq == seq and isinstance(entry.record, EventAdmitted):
+            return explain.explain_event(entry.record, seq)
+        if entry.seq == seq and isinstance(entry.record, IntentDenied):
+            return explain.explain_denial(entry.record, seq)
+        break
+    raise UnknownName(
+        f"record {seq} is no event and no denial",
+        code="journal.no_seq",
+        where={"seq": seq},
+        hint="an open effect is explained by effects/{intent}/why",
+    )
+
+
+async def show_stats(request: Request) -> Response:
+    """GET W/stats: figures of a world; with `wait_ms`, once it is quiet."""
+    quiet = await _quiet(request)
+    found = await live(request, stats.stats)
+    if quiet is None:
+        quiet = await request.node.quiet(request.world, 0)
+    return Response(value={**found, "quiet": quiet})
+
+
+async def show_diff(request: Request) -> Response:
+    """GET W/diff: which cells of two worlds differ, or of one world at two times."""
+    other_name = request.query.get("with", request.named["w"])
+    other = world_of(request.who, other_name, request.node)
+    page = Page(page_of(request).limit, request.query.get("after"))
+    left = await live(request, lambda world: diff.census(world, page))
+    node = request.node
+    if "with_at" in request.query:
+        at = request.number("with_at", 0, 2**63 - 1)
+        right = await node.past(other, at, lambda world: diff.census(world, page))
+    else:
+        right = await node.look(other, lambda world: diff.census(world, page))
+    found = {"world": request.world, "with": other, **diff.compared(left, right)}
+    return Response(value=found)
+
+
+def _nothing(wanted: str, path: str = "?") -> Rejected:
+    return Rejected(f"name {wanted}", code="request.bad_query", where={"path": path})

@@ -1,0 +1,289 @@
+"""Reads over HTTP: one shape each, pages that go on, looks back, blobs, tokens, the table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tallystick.api.openapi import document
+from tallystick.api.routes import COMMON, OPEN
+from tallystick.api.table import TABLE
+from tallystick.cli import shapes
+from tallystick.cli.shape import ANY, HASH, misfit
+from tallystick.values import canon
+from tests.api.rig import Served, bearer, serving
+from tests.node.rig import Bank
+
+W = "/v1/worlds/main"
+CELL = f"{W}/cells/shop%2Forders@1"
+
+
+async def get(served: Served, path: str, status: int = 200) -> Any:
+    found = await served.http.get(path)
+    assert found.status_code == status, f"{path}: {found.text}"
+    return found.json()
+
+
+async def filled(served: Served, count: int = 5) -> None:
+    for n in range(count):
+        await served.send(f"o{n}")
+    await served.node.quiet(served.node.resolve("main"), 10_000)
+
+
+WORLD_ROW = {
+    "world": str,
+    "name": (str, None),
+    "aliases": [str],
+    "seq": int,
+    "head": HASH,
+    "epoch": int,
+    "parent": (str, None),
+    "fork_seq": (int, None),
+    "state": str,
+}
+STANDING = {
+    "manifest": HASH,
+    "logical_now_ns": int,
+    "cells": int,
+    "workflows": [str],
+    "read_only": bool,
+    "as_of": int,
+}
+MORE = {"mail": [ANY], "born_seq": int, "last_active_ns": int, "inflight_count": int, "about": ANY}
+
+
+SHAPES = [
+    ("/v1/worlds", shapes.items(WORLD_ROW)),
+    (W, WORLD_ROW | STANDING),
+    (f"{W}/root", shapes.ROOT),
+    (f"{W}/journal", shapes.items(shapes.ROW)),
+    (f"{W}/cells", shapes.items(ANY)),
+    (f"{CELL}/o1", shapes.CELL | MORE),
+    (f"{CELL}/o1/trace", shapes.items(shapes.ROW)),
+    (f"{W}/effects?status=all", shapes.items(shapes.EFFECT)),
+    (f"{W}/effects", shapes.items(shapes.EFFECT)),
+]
+
+
+@pytest.mark.clause("K-45")
+@pytest.mark.parametrize(("path", "shape"), SHAPES, ids=[path for path, _ in SHAPES])
+def test_a_read_has_its_shape(tmp_path: Path, path: str, shape: Any) -> None:
+    """ND-28: the answers are those that the command line is told of, now and as of a seq."""
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await filled(served)
+            assert misfit(shape, await get(served, path)) is None
+            if any(r.path.replace("{w}", "main") == path and "at" in r.query for r in TABLE.routes):
+                seq = await served.head()
+                assert misfit(shape, await get(served, f"{path}?at={seq}")) is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("K-45")
+def test_lists_go_on_from_a_cursor(tmp_path: Path) -> None:
+    """04 section 10: pages by cursor give every item once, in the order of the whole list."""
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await filled(served, 7)
+            for path in (f"{W}/cells", f"{W}/journal", f"{W}/effects?status=all"):
+                join = "&" if "?" in path else "?"
+                whole = (await get(served, f"{path}{join}limit=1000"))["items"]
+                pages: list[Any] = []
+                after = ""
+                while True:
+                    page = await get(served, f"{path}{join}limit=3{after}")
+                    assert len(page["items"]) <= 3
+                    pages += page["items"]
+                    if page["next"] is None:
+                        break
+                    after = f"&after={page['next']}"
+                assert pages == whole
+                assert len(whole) >= 7
+            for bad in ("limit=1001", "limit=x", "after=zz", "nothing=1", "limit=1&limit=2"):
+                await get(served, f"{W}/cells?{bad}", 400)
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("X-08")
+def test_every_read_looks_back(tmp_path: Path) -> None:
+    """06 section 11: `?at=` answers from the past, says so, and the past does not move."""
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await filled(served, 1)
+            at = await served.head()
+            then = [await get(served, path) for path in (f"{W}/root", f"{CELL}/o0", W)]
+            await filled(served, 4)
+            for path, before in zip((f"{W}/root", f"{CELL}/o0", W), then, strict=True):
+                now = await get(served, f"{path}?at={at}")
+                for name in ("state_root", "root", "state", "state_hash", "cells", "as_of"):
+                    assert now.get(name) == before.get(name)
+            cells = await get(served, f"{W}/cells?at={at}")
+            assert cells["as_of"] == at
+            assert {row["key"] for row in cells["items"]} <= {"o0", None}
+            await get(served, f"{W}/root?at=999999", 404)
+
+    asyncio.run(main())
+
+
+def test_traces_and_reasons(tmp_path: Path) -> None:
+    """04 section 10: trace by event or seq, graph in three forms, explain, figures."""
+    # tidy: one story, told in its order.
+
+    async def main() -> None:
+        # tidy: one story, told in its order.
+        async with serving(tmp_path, Bank()) as served:
+            sent = (await served.send("a")).json()
+            trace = await get(served, f"{W}/trace?event={sent['event']}&wait_ms=10000")
+            assert trace["quiet"] is True
+            assert {row["step"] for row in trace["rows"]} >= {"admitted", "asked", "settled"}
+            assert (
+                "settled"
+                in (await get(served, f"{W}/trace?seq={sent['seq']}&format=picture"))["text"]
+            )
+            line = await get(served, f"{W}/trace?workflow=shop%2Forders@1&key=a")
+            assert line["effects"]
+            for form, mark in (("mermaid", "flowchart"), ("dot", "digraph")):
+                assert mark in (await get(served, f"{W}/graph?format={form}"))["text"]
+            assert (await get(served, f"{W}/explain"))["blockers"] == []
+            why = await get(served, f"{W}/explain?workflow=shop%2Forders@1&key=a")
+            assert why["status"] == "completed"
+            assert (await get(served, f"{W}/explain?seq={sent['seq']}"))["status"] == "delivered"
+            figures = await get(served, f"{W}/stats?wait_ms=0")
+            assert figures["cells"]["all"] == 2
+            await get(served, f"{W}/trace", 400)
+            await get(served, f"{W}/trace?event=sha256:{'0' * 64}", 404)
+            verified = await served.http.post(f"{W}/verify", json={"level": "replay"})
+            assert misfit(shapes.VERIFY, verified.json()) is None
+            assert verified.json()["ok"] is True
+            again = await served.http.post(f"{W}/replay")
+            assert misfit(shapes.REPLAY, again.json()) is None
+            assert again.json()["ok"] is True
+
+    asyncio.run(main())
+
+
+def test_blobs_whole_and_in_ranges(tmp_path: Path) -> None:
+    """04 section 10: bytes in, the hash out; ranges 206 and 416; other worlds do not see them."""
+    # tidy: one story, told in its order.
+
+    async def main() -> None:
+        # tidy: one story, told in its order.
+        async with serving(tmp_path, worlds=("main", "other")) as served:
+            data = bytes(range(256)) * 8192
+            kind = {"Content-Type": "application/octet-stream"}
+            before = await served.root()
+            put = await served.http.put(f"{W}/blobs", content=data, headers=kind)
+            assert put.status_code == 201
+            assert put.json() == {"hash": canon.hash_of(data), "size": len(data)}
+            path = f"{W}/blobs/{canon.hash_of(data)}"
+            assert (await served.http.get(path)).content == data
+            ranges = [
+                ("bytes=0-0", 206, data[:1]),
+                ("bytes=10-19", 206, data[10:20]),
+                ("bytes=-5", 206, data[-5:]),
+                (f"bytes={len(data) - 2}-", 206, data[-2:]),
+                (f"bytes={len(data)}-", 416, None),
+                ("bytes=5-4", 416, None),
+                ("bytes=0-1,3-4", 416, None),
+                ("lines=1-2", 416, None),
+                ("bytes=-", 416, None),
+            ]
+            for asked, status, wanted in ranges:
+                got = await served.http.get(path, headers={"Range": asked})
+                assert (asked, got.status_code) == (asked, status)
+                if wanted is not None:
+                    assert got.content == wanted
+                else:
+                    assert got.headers["content-range"] == f"bytes */{len(data)}"
+            other = path.replace("main", "other")
+            assert (await served.http.get(other)).status_code == 404
+            assert (await served.http.get(f"{W}/blobs/sha256:zz")).status_code == 400
+            assert await served.root() == before
+        async with serving(tmp_path) as served:
+            assert (await served.http.get(path)).content == data
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("X-24")
+def test_tokens_shrink_and_end(tmp_path: Path) -> None:
+    """ND-20: a token gives no more than it has, is shown once, and ends when revoked."""
+    # tidy: one story, told in its order.
+
+    async def main() -> None:
+        # tidy: one story, told in its order.
+        async with serving(tmp_path) as served:
+            small = await served.token("read", "admin")
+            wider = {"principal": "x", "scopes": ["send"]}
+            headers = bearer(small)
+            got = await served.http.post("/v1/tokens", json=wider, headers=headers)
+            assert (got.status_code, got.json()["code"]) == (403, "auth.missing_scope")
+            odd = {"principal": "x", "scopes": ["root"]}
+            assert (await served.http.post("/v1/tokens", json=odd)).json()["code"] == (
+                "auth.unknown_scope"
+            )
+            keyed = await served.http.post(
+                "/v1/tokens", json=wider, headers={"Idempotency-Key": "k"}
+            )
+            assert keyed.json()["code"] == "request.no_idempotency"
+            assert (await served.http.get(W, headers=headers)).status_code == 200
+            rows = (await get(served, "/v1/tokens"))["items"]
+            assert len(rows) == 1
+            assert small not in str(rows)
+            gone = await served.http.delete(f"/v1/tokens/{rows[0]['id']}")
+            assert gone.status_code == 200
+            assert (await served.http.get(W, headers=headers)).status_code == 401
+            kept = await served.token("read")
+            token = served.node.folder / "run" / "token"
+            assert stat.S_IMODE(token.stat().st_mode) == 0o600
+            assert token.read_text("utf-8").strip() == served.api.local
+        assert not token.exists()
+        async with serving(tmp_path) as served:
+            assert (await served.http.get(W, headers=headers)).status_code == 401
+            assert (await served.http.get(W, headers=bearer(kept))).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_health_metrics_and_the_description(tmp_path: Path) -> None:
+    """04 sections 10, 12: health is open and one word; metrics and OpenAPI need a token."""
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await filled(served, 1)
+            health = await served.http.get("/v1/health", headers={"Authorization": ""})
+            assert (health.status_code, health.json()) == (200, {"status": "ok"})
+            figures = await served.http.get("/metrics")
+            assert figures.headers["content-type"].startswith("text/plain; version=0.0.4")
+            assert "tally_commit_seconds_count" in figures.text
+            told = json.loads(msgspec.json.encode(document(TABLE.routes)))
+            assert await get(served, "/v1/openapi.json") == told
+
+    asyncio.run(main())
+
+
+def test_the_description_is_the_table() -> None:
+    """ND-28: OpenAPI 3.1 names every route with its scope, its codes and its body, and no other."""
+    found = document(TABLE.routes)
+    assert found["openapi"] == "3.1.0"
+    told = {(path, method) for path, row in found["paths"].items() for method in row}
+    assert told == {(route.path, route.method.lower()) for route in TABLE.routes}
+    for route in TABLE.routes:
+        row = found["paths"][route.path][route.method.lower()]
+        assert row["x-scope"] == route.scope
+        assert bool(row["security"]) == (route.scope != OPEN)
+        assert {int(code) for code in row["responses"]} == {*route.codes, *COMMON}
+        assert ("requestBody" in row) == (
+            route.content != "none" and route.says != "give a job back"
+        )
