@@ -1,4 +1,4 @@
-"""Which executors there are: built in, brought by an installed package, or named by their object."""
+"""Which executors there are: built in, brought by a package, or named by their object."""
 
 from __future__ import annotations
 

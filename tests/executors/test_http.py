@@ -14,12 +14,11 @@ from tallystick.executors.http import Doors, HttpExecutor, make
 from tallystick.model.sys_definitions import type_of
 from tallystick.values.schema import compile_schema
 from tests.executors.jobs import Heard, MemoryBlobs, job, literal, secret
-from tests.executors.servers import Answer, Asked, serving, tls_client
+from tests.executors.servers import Answer, Asked, serving
 
 RECEIPT = compile_schema("r", type_of("sys/HttpRequestReceipt@1"), type_of)
 PARAMS = compile_schema("p", type_of("sys/HttpRequestParams@1"), type_of)
 LOOPBACK = {"cidrs": ["127.0.0.0/8", "::1/128"]}
-TLS = tls_client()
 PORTS = ExecutorPorts(Path(), None, lambda: 1_000)
 
 
@@ -33,7 +32,7 @@ def asking(url: str, method: str = "GET", **more: Any) -> Job:
 
 async def perform(made: Job, settings: Mapping[str, Any] | None = None, **doors: Any) -> Any:
     """The outcome of a job; an Ok must fit the receipt schema of the effect."""
-    executor = HttpExecutor(settings or {}, PORTS, Doors(**{"tls": TLS, **doors}))
+    executor = HttpExecutor(settings or {}, PORTS, Doors(**doors))
     outcome = await executor.perform(made, Heard())
     await executor.cancel(made)
     await executor.close()

@@ -103,7 +103,7 @@ def test_a_redirect_does_not_leave_tls() -> None:
                     redirects=1,
                     grant={"cidrs": ["127.0.0.0/8"]},
                 )
-                got = await perform(made, resolve=_here, tls=tls_client())
+                got = await perform(made, resolve=_here, tls=tls_client)
         assert (got.kind, got.code) == ("scope", "http.downgrade")
         assert plain.connections == 0
 

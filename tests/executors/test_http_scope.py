@@ -24,7 +24,7 @@ from tallystick.executors.http_guard import GrantGuard, Guard, Hop, Refusal, Req
 from tallystick.executors.http_wire import Response, Trace
 from tests.executors.jobs import Heard, literal
 from tests.executors.servers import Answer, Asked, Site, serving
-from tests.executors.test_http import PORTS, TLS, asking, perform
+from tests.executors.test_http import PORTS, asking, perform
 
 FRONT = "127.0.0.2"  # stands for a public server: the grant names its network
 GRANT = {"cidrs": ["127.0.0.2/32"]}
@@ -190,7 +190,7 @@ async def rebind(executor_of: type[HttpExecutor]) -> tuple[int, int, int]:
     async with serving(lambda _: Answer(), host=FRONT) as front:
         async with serving(lambda _: Answer(), host="127.0.0.1", port=front.port) as inner:
             resolver = Rebinding()
-            executor = executor_of({}, PORTS, Doors(resolve=resolver, tls=TLS))
+            executor = executor_of({}, PORTS, Doors(resolve=resolver))
             made = asking(f"http://front.example:{front.port}/", grant=GRANT)
             assert isinstance(await executor.perform(made, Heard()), Ok)
         return front.connections, inner.connections, resolver.calls

@@ -1,4 +1,4 @@
-"""`llm.generate` over the wire: real servers on loopback that speak each dialect, well and badly."""
+"""`llm.generate` over the wire: real servers on loopback speak each dialect, well and badly."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def test_a_stream_becomes_progress_and_one_reply(kind: str) -> None:
 @pytest.mark.parametrize("kind", STREAMS)
 def test_tool_calls_are_put_together(kind: str) -> None:
     """04 section 6: output is data: calls come in pieces and are handed on whole."""
+    # tidy: both streams and what becomes of each, side by side
     pieces = [{"index": 0, "id": "c1", "function": {"name": "f", "arguments": '{"a"'}}]
     more = [{"index": 0, "function": {"arguments": ":1}"}}]
     streams: dict[str, list[Any]] = {

@@ -18,6 +18,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import urljoin
 
@@ -82,7 +83,10 @@ class Doors:
 
     guard: Guard = field(default_factory=GrantGuard)
     resolve: Resolve = resolve_name
-    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    # Reading the certificates of the system takes a while, so it waits for the first https.
+    tls: Callable[[], ssl.SSLContext] = field(
+        default_factory=lambda: cache(ssl.create_default_context)
+    )
 
 
 class HttpExecutor:

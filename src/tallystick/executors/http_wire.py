@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -59,7 +59,7 @@ class Trace:
 class Wire:
     """What every exchange uses: the rules of TLS and the size of an answer."""
 
-    tls: ssl.SSLContext
+    tls: Callable[[], ssl.SSLContext]
     bytes_max: int
 
     async def exchange(
@@ -93,7 +93,7 @@ class Wire:
         self, hop: Hop, addresses: Sequence[str]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | Failed:
         name = hop.host.strip("[]")
-        tls = {"ssl": self.tls, "server_hostname": name} if hop.scheme == "https" else {}
+        tls = {"ssl": self.tls(), "server_hostname": name} if hop.scheme == "https" else {}
         limit_s = _CONNECT_S if len(addresses) > 1 else None
         failed = Failed("connection", "http.unreachable", f"no address for {name}", retryable=True)
         for address in addresses:

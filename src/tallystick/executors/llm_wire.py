@@ -58,6 +58,7 @@ class ModelService:
 
         Refuses an answer that is no stream, or over a bound, with `llm.*` codes.
         """
+        # tidy: every way in which the wire can fail, in the order in which it can
         request = self._client.build_request(
             "POST",
             self._url + path,
