@@ -1,6 +1,25 @@
 """Testing: what the project ships to its users for testing, and tests itself with.
 
-Owns: the deterministic simulator, its checkers and its controls.
+Owns: `TestWorld` and the tools around it, the deterministic simulator, its checkers and controls.
 May import: `node` and everything below it.
 Refuses: real time, real chance and real input or output; a seed is the whole input.
 """
+
+from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
+from tallystick.testing.crash import crash_everywhere
+from tallystick.testing.cross import assert_no_cross_delivery
+from tallystick.testing.transition import tick
+from tallystick.testing.world import TestWorld
+
+__all__ = [
+    "TestWorld",
+    "assert_no_cross_delivery",
+    "crash_everywhere",
+    "duplicate",
+    "error",
+    "late",
+    "malformed",
+    "ok",
+    "tick",
+    "timeout",
+]

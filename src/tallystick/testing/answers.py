@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tallystick.kernel.inputs import Clock
 from tallystick.values import canon
 from tallystick.workflow.ctx import plain_of
 
@@ -59,8 +58,7 @@ class TimedOut:
     def settle(self, world: Any, job: Any) -> None:
         """Let the deadline pass; an error of the test if the request has none."""
         assert job.deadline_ns is not None, f"{job.effect} has no timeout: nothing would happen"
-        world.clock.now_ns = max(world.clock.now_ns, job.deadline_ns)
-        world.do(Clock(world.clock.sample()))
+        world.tick_clock(job.deadline_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ the code that runs is the source in the lane, as on a node.
 # tidy: everything a test says to a world stands on one page.
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Self
@@ -18,12 +19,19 @@ from tallystick.kernel.roots import root
 from tallystick.kernel.settle import next_due_ns, statement_of
 from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
-from tallystick.model.records import EventAdmitted, IntentDenied, IntentOpened, ReceiptSettled
+from tallystick.model.records import (
+    EventAdmitted,
+    IntentDenied,
+    IntentOpened,
+    ReceiptSettled,
+    Ticked,
+)
 from tallystick.modules.runners import Runners
 from tallystick.node.driver import Driver, Ports, Published, Publisher
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.answers import Said
+from tallystick.testing.crash import Crash
 from tallystick.testing.sources import built
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
@@ -43,12 +51,12 @@ class VirtualClock:
     def __init__(self, seed: int) -> None:
         self.now_ns = START_NS
         self._seed = seed
-        self._count = 0
+        self.count = 0
 
     def sample(self) -> Sample:
         """The present moment of the test."""
-        self._count += 1
-        first = sha256(b"%d %d" % (self._seed, self._count)).digest()
+        self.count += 1
+        first = sha256(b"%d %d" % (self._seed, self.count)).digest()
         return Sample(self.now_ns, first + sha256(first).digest())
 
 
@@ -89,7 +97,8 @@ class TestWorld:
         self.clock = VirtualClock(seed)
         self.points = Points()
         self.published: list[Published] = []
-        self.calls = 0
+        self.crashes = 0
+        self._sent = 0
         self._cache = cache
         self._scripts: dict[str, list[Said]] = {}
         self._id = world
@@ -114,8 +123,13 @@ class TestWorld:
     # ---- doing ------------------------------------------------------------------------------
 
     def send(self, event: Any, *, idem: str | None = None, tags: tuple[str, ...] = ()) -> Self:
-        """Submit an event and run until nothing is ready; raises the refusal."""
-        self.do(self.submit_of(event, idem=idem, tags=tags))
+        """Submit an event and run until nothing is ready; raises the refusal.
+
+        Like a careful caller it has a key, so that it can send again after a crash.
+        """
+        self._sent += 1
+        given = self.submit_of(event, idem=idem or f"send {self._sent}", tags=tags)
+        self._certain(lambda: given)
         return self.run()
 
     def submit_of(
@@ -138,10 +152,22 @@ class TestWorld:
 
     def run(self) -> Self:
         """Run until nothing is ready, answering what is scripted."""
-        self.driver.run_until_idle()
-        while self._play():
-            self.driver.run_until_idle()
-        return self
+        while True:
+            try:
+                self.driver.run_until_idle()
+                if not self._play():
+                    return self
+            except Crash:
+                self.crash()
+
+    def _certain(self, make: Callable[[], Any]) -> Any:
+        """Hand in an input until it is durable; `make` gives None when none is wanted any more."""
+        while True:
+            try:
+                given = make()
+                return None if given is None else self.do(given)
+            except Crash:
+                self.crash()
 
     def advance(self, span: int | str) -> Self:
         """Let time pass; every timer and timeout on the way is settled at its own time."""
@@ -150,8 +176,7 @@ class TestWorld:
             due = next_due_ns(self.driver.world)
             if due is None or due > until:
                 break
-            self.clock.now_ns = max(self.clock.now_ns, due)
-            self.do(Clock(self.clock.sample()))
+            self.tick_clock(due)
             self.run()
         self.clock.now_ns = max(self.clock.now_ns, until)
         return self
@@ -171,7 +196,8 @@ class TestWorld:
         job = self.open_one(effect)
         data = canon.encode(plain_of(payload))
         sample = self.clock.sample()
-        self.do(Progress(sample, job.world, job.intent, job.attempt, seq, kind, data))
+        given = Progress(sample, job.world, job.intent, job.attempt, seq, kind, data)
+        self._certain(lambda: given)
         return self.run()
 
     def cancel(self, workflow: Any, key: Any = None, *, force: bool = False) -> Self:
@@ -183,36 +209,52 @@ class TestWorld:
         ident = self.ident(workflow, key)
         sample = self.clock.sample()
         given = Operate(sample, verb, "tester", "test", ident.workflow, ident.key, **more)
-        self.do(given)
+        self._certain(lambda: given)
         return self.run()
 
+    def tick_clock(self, due_ns: int) -> None:
+        """Move the clock to a time and tell the world."""
+        self.clock.now_ns = max(self.clock.now_ns, due_ns)
+        sample = self.clock.sample()
+        self._certain(lambda: Clock(sample))
+
     def receipt(self, job: Published, payload: bytes, status: str) -> None:
-        """Hand in a sealed receipt."""
-        self.calls += 1
-        made = Receipt(
-            world=job.world,
-            intent=job.intent,
-            effect=job.effect,
-            status=status,
-            payload=payload,
-            executor=job.executor,
-            attempt=job.attempt,
-            started_ns=START_NS,
-            ended_ns=START_NS,
-            usage=None,
-            seal={},
-        )
-        sealed = made._replace(seal=KEY.sign(statement_of(made)))
-        self.do(Settle(self.clock.sample(), sealed))
+        """Hand in a sealed receipt; after a crash it comes again for the new attempt."""
+        sample = self.clock.sample()
+        crashes = self.crashes
+
+        def make() -> Settle | None:
+            held = self.driver.world.intents.get(job.intent)
+            if self.crashes > crashes and held is None:
+                return None  # it was durable before the crash
+            attempt = job.attempt if self.crashes == crashes or held is None else held.attempt
+            made = Receipt(
+                world=job.world,
+                intent=job.intent,
+                effect=job.effect,
+                status=status,
+                payload=payload,
+                executor=job.executor,
+                attempt=attempt,
+                started_ns=START_NS,
+                ended_ns=START_NS,
+                usage=None,
+                seal={},
+            )
+            return Settle(sample, made._replace(seal=KEY.sign(statement_of(made))))
+
+        self._certain(make)
 
     def crash(self) -> Self:
         """Throw the live world away and open it from what the journal holds."""
-        self.published = []
+        self.crashes += 1
+        count = self.clock.count
         late = _Late()
         self.runner = self._runner(late)
         self.driver = open_driver(self._ports(), self._id, self.runner)
         late.blobs = self.driver.blobs
         self.driver.resume()
+        self.clock.count = count  # so that a crash does not change the chance of what follows
         return self.run()
 
     # ---- looking ----------------------------------------------------------------------------
@@ -224,18 +266,38 @@ class TestWorld:
 
     def cell(self, workflow: Any, key: Any = None) -> CellView | None:
         """A cell with its state as a value; None when there is none."""
-        ident = self.ident(workflow, key)
-        cell = self.driver.world.cell(ident)
-        if cell is None:
-            return None
+        cell = self.driver.world.cell(self.ident(workflow, key))
+        return None if cell is None else self._view(cell)
+
+    def _view(self, cell: Any) -> CellView:
         data = self.driver.world.state_of(cell)
-        spec = self.app.workflows[ident.workflow]
+        spec = self.app.workflows[cell.id.workflow]
         plain = None if data is None else canon.decode(data)
         state = plain
         if plain is not None and not spec.is_async:
             state = shape_of(spec).state_codec.value(plain)
         status = cell.shown_status(spec.options.lifecycle)
         return CellView(state, status, len(cell.mailbox), len(cell.inflight))
+
+    def cells(self) -> dict[tuple[str, bytes], tuple[Any, str]]:
+        """State and status of every cell, by workflow and key.
+
+        The history of an async cell holds times; what counts of it is its result.
+        """
+        found: dict[tuple[str, bytes], tuple[Any, str]] = {}
+        for name, store in self.driver.world.cells.items():
+            for _, cell in store.entries():
+                view = self._view(cell)
+                state = view.state
+                if self.app.workflows[name].is_async:
+                    state = self._result(cell.id)
+                found[name, cell.id.key] = (state, view.status)
+        return found
+
+    def _result(self, ident: CellId) -> Any:
+        """What the newest tick of a cell was completed or failed with."""
+        ticks = [r for r in self.records(Ticked) if (r.workflow, r.key) == ident]
+        return (ticks[-1].result, ticks[-1].reason) if ticks else None
 
     def open(self, effect: Any) -> list[Published]:
         """The open requests for an effect, oldest first."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 class Settled:
     """The end of one effect: `corr` is what the request was called, `at` when it was delivered."""
 
-    corr: str
-    intent: str
-    at: int
+    corr: str = ""
+    intent: str = ""
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class Ok(Settled):
 class Failed(Settled):
     """It was not done, or nobody can tell; the subclass says how."""
 
-    kind: str
-    code: str
-    message: str
+    kind: str = ""
+    code: str = ""
+    message: str = ""
     retryable: bool = False
 
 

@@ -1,0 +1,185 @@
+"""The tools that users get for testing find what they are for (AU-24 to AU-27)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tallystick.errors import SchemaMismatch
+from tallystick.testing import (
+    TestWorld,
+    assert_no_cross_delivery,
+    crash_everywhere,
+    ok,
+    plugin,
+    timeout,
+)
+from tallystick.testing.sources import built
+from tests.workflow.apps import HELLO, ORDER
+from tests.workflow.names import loaded
+from tests.workflow.test_flows import SAGA, settle_work
+
+pytest_plugins = ["pytester"]
+
+
+def pays(world):
+    """An order is charged, times out, waits and is paid; the jitter of the wait may differ."""
+    app = world.names
+    world.send(app.Placed(order_id="o1", cents=500))
+    world.settle(app.Charge, timeout()).advance("5s")
+    world.settle(app.Charge, ok(app.Charged(ref="r")))
+    state = world.cell(app.orders, "o1").state
+    return state.phase, state.retry.attempt, world.events(app.Paid), len(world.params(app.Charge))
+
+
+def books(world) -> None:
+    """Two acts in parallel, then an event."""
+    app = world.names
+    world.send(app.Go(key="a"))
+    settle_work(world, app, 2)
+    settle_work(world, app, 1)
+    world.send(app.Note(key="a", n=7))
+
+
+def maker(source: str):
+    """Makes worlds of a source that know their app's names."""
+
+    def make():
+        world, app = loaded(source)
+        world.names = app
+        return world
+
+    return make
+
+
+@pytest.mark.clause("K-48", "K-26")
+@pytest.mark.parametrize(("source", "scenario"), [(ORDER, pays), (SAGA, books)])
+def test_a_crash_anywhere_loses_and_doubles_nothing(source: str, scenario) -> None:
+    """AU-25: killed before and after every append, dispatch and receipt; equal states."""
+    survived = crash_everywhere(maker(source), scenario)
+    assert survived.crashes > 20
+    assert {"frame.built", "journal.appended", "journal.flushed"} <= set(survived.places)
+
+
+def test_a_lost_frame_is_found() -> None:
+    """AU-24 control: a world whose crash also loses its last settled state is found."""
+
+    def make():
+        world, app = loaded(ORDER)
+        world.names = app
+        crash = world.crash
+
+        def forgetting():
+            crash()
+            # The defect: the order starts anew under another name after each crash.
+            world.send(app.Placed(order_id="ghost", cents=1))
+            return world
+
+        world.crash = forgetting
+        return world
+
+    with pytest.raises(AssertionError, match="killed at"):
+        crash_everywhere(make, pays)
+
+
+def test_settling_what_is_not_open_is_an_error_of_the_test() -> None:
+    """AU-24: a receipt for nothing, and a timeout of a request without one, fail the test."""
+    world, app = loaded(ORDER)
+    with pytest.raises(AssertionError):
+        world.settle(app.Charge, ok(app.Charged(ref="r")))
+    world.send(app.Placed(order_id="o1", cents=5))
+    with pytest.raises(SchemaMismatch):
+        world.settle(app.Charge, ok({"wrong": 1}))
+
+
+def test_scripts_answer_in_order() -> None:
+    """AU-24: a script plays its answers for the coming requests."""
+    world, app = loaded(ORDER)
+    world.script(app.Charge, [timeout(), ok(app.Charged(ref="r"))])
+    world.send(app.Placed(order_id="o1", cents=5))
+    assert world.cell(app.orders, "o1").state.phase == "backoff"
+    world.advance("5s")
+    assert world.cell(app.orders, "o1").state.phase == "paid"
+
+
+def test_replay_finds_a_changed_journal() -> None:
+    """AU-24 control: code that answers otherwise at replay is found."""
+    world, app = loaded(HELLO)
+    world.send(app.Greet(name="Ada"))
+    other = built(HELLO.replace("visits + 1)\n", "visits + 2)\n"))
+    planted = other.library.compiled(_root(other.bundle), _Blobs(other.bundle))
+    world.library._compiled[_root(world.bundle)] = planted
+    with pytest.raises(AssertionError, match="replay differs"):
+        world.assert_replays()
+    world.library._compiled.clear()
+
+
+def _root(bundle) -> str:
+    (module,) = [d for d in bundle.definitions() if d["$kind"] == "defmodule"]
+    return module["runtime"]["artifact"]["root_hash"]
+
+
+class _Blobs:
+    def __init__(self, bundle) -> None:
+        self.get = bundle.blobs().get
+
+
+SAME = """
+from tallystick import Bundle, Ctx, Effect, Record
+app = Bundle("t")
+class Go(Record): key: int
+class Got(Record): n: int
+class Work(Effect[Got], executor="work"): same: int
+class Seen(Record): n: int
+@app.workflow(key="key", effects=[Work])
+def cells(state: Seen | None, event: Go | Work.Settled, ctx: Ctx) -> Seen:
+    match event:
+        case Go():
+            ctx.effect(Work(same=1))
+        case Work.Ok(value=Got(n=n)):
+            ctx.complete()
+            return Seen(n=n)
+    return Seen(n=-1)
+"""
+
+
+@pytest.mark.clause("K-37")
+def test_each_cell_sees_only_its_own_answer() -> None:
+    """AU-27: 200 cells ask the same thing; shuffled answers reach the cells that asked."""
+    world, app = loaded(SAME)
+    told = assert_no_cross_delivery(
+        world, app.Work, lambda n: app.Go(key=n), lambda n: ok(app.Got(n=n)), keys=200
+    )
+    seen = {key: world.cell(app.cells, key).state.n for key in range(200)}
+    assert seen == told
+    # Control: answers told by payload alone would reach the cells in the order of asking.
+    assert seen != {key: key for key in range(200)}
+
+
+def test_the_plugin_gives_a_world_and_replays_it(pytester) -> None:
+    """AU-24: the fixture `world` runs the app of the module and proves it at teardown."""
+    pytester.makepyfile(
+        app=HELLO,
+        test_it="""
+        from app import Greet, app, greeter
+
+        def test_hello(world):
+            world.send(Greet(name="Ada"))
+            assert world.cell(greeter, "Ada").state.visits == 1
+        """,
+    )
+    done = pytester.runpytest_subprocess("-p", plugin.__name__, "-p", "no:randomly")
+    done.assert_outcomes(passed=1)
+
+
+def test_a_world_of_an_imported_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AU-24: an app that was imported is built from its source, in the lane."""
+    (tmp_path / "imported_hello.py").write_text(HELLO)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import imported_hello as app  # type: ignore[import-not-found]
+
+    world = TestWorld(app.app)
+    world.send(app.Greet(name="Ada"))
+    assert world.cell(app.greeter, "Ada").state == app.Guest(visits=1)
+    world.assert_replays()
