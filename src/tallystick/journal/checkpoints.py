@@ -51,7 +51,11 @@ def make(pair: KeyPair, world: str, head: Head, stand: Stand) -> CheckpointRow:
 
 
 def fault_of(
-    reader: Reader, world: str, row: CheckpointRow, keys: Mapping[str, bytes]
+    reader: Reader,
+    world: str,
+    row: CheckpointRow,
+    keys: Mapping[str, bytes],
+    floor: Head | None = None,
 ) -> str | None:
     """What is wrong with a checkpoint of a journal that reaches it; None when nothing is."""
     try:
@@ -63,11 +67,13 @@ def fault_of(
         return "nobody knows the key of its seal"
     if not seal.verify(public, statement(world, row), given):
         return "its seal does not fit what it says"
-    found = next(iter(reader.headers(world, row.seq - 1, row.seq)), None)
-    if found is None or found.last_seq != row.seq:
-        return "no frame ends there"
-    if found.hash != row.head:
-        return "another frame stands there"
+    if floor is not None and floor.seq == row.seq:
+        end: bytes | None = floor.hash
+    else:
+        found = next(iter(reader.headers(world, row.seq - 1, row.seq)), None)
+        end = None if found is None or found.last_seq != row.seq else found.hash
+    if end != row.head:
+        return "no frame ends there" if end is None else "another frame stands there"
     kept = {each.seq: each.root for each in reader.snapshots(world)}
     if kept.get(row.seq, row.root) != row.root:
         return "the snapshot there has another root"

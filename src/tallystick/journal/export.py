@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from tallystick.errors import Rejected, TallyError
 from tallystick.journal.base import Reader
+from tallystick.journal.lineage import floor_of
 from tallystick.values import canon
 from tallystick.views.journal import export_rows
 
@@ -71,7 +72,7 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
             writer.item(BLOB, data)
             blobs += 1
     frames = 0
-    for frame in reader.read(world, line[-1].base.seq, head.seq):
+    for frame in reader.read(world, floor_of(line).seq, head.seq):
         writer.item(FRAME, frame.body)
         frames += 1
     for row in reader.snapshots(world):
@@ -87,10 +88,13 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
 
 def _header(reader: Reader, world: str) -> dict[str, Any]:
     names = [name for name, of in reader.aliases().items() if of == world]
-    line = [
-        {"world": row.world, "fork_seq": row.fork_seq, "base": list(row.base[:2])}
-        for row in reader.lineage(world)
-    ]
+    line: list[dict[str, Any]] = []
+    for row in reader.lineage(world):
+        trimmed = row.base.seq > (row.fork_seq or 0)
+        fork_seq = None if trimmed else row.fork_seq
+        line.append({"world": row.world, "fork_seq": fork_seq, "base": list(row.base[:2])})
+        if trimmed:
+            break  # nobody reads past a floor, so for this file the world begins there
     return {
         "$type": "export@1",
         "format": FORMAT,

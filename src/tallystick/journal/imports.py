@@ -165,8 +165,9 @@ class _Target:
             self.flush()
             seq, root, name, pinned, at_ns = export.document(self._path, content)
             row = SnapshotRow(seq, root, name, bool(pinned), at_ns)
-            owner = next((o.world for o in reversed(self._line) if o.base.seq < seq), "")
-            self._commit(owner, rows=[row])
+            # At a fork point stands the parent's snapshot, at a floor the world's own.
+            owners = [each for each in self._line if each.base.seq < seq or not each.forked]
+            self._commit(owners[-1].world, rows=[row])
         elif kind == export.CHECKPOINT:
             self.flush()
             row_of = CheckpointRow(*export.document(self._path, content))

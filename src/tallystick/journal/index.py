@@ -16,6 +16,7 @@ import apsw
 
 from tallystick.journal.base import Reader
 from tallystick.journal.index_rows import put_record
+from tallystick.journal.lineage import floor_of
 from tallystick.journal.sqlite_tables import one
 from tallystick.model.frames import open_frame
 
@@ -164,7 +165,7 @@ class Index:
 
     def _place(self, reader: Reader, world: str) -> tuple[int, int | None]:
         """Where to go on; a history that is not the journal's is forgotten."""
-        floor = reader.lineage(world)[-1].base.seq
+        floor = floor_of(reader.lineage(world)).seq
         query = "SELECT seq, hash, at_ns FROM applied WHERE world=?"
         found = self._db.execute(query, (world,)).fetchone()
         if found is None:

@@ -18,6 +18,7 @@ import errno
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -336,6 +337,42 @@ class SqliteJournal(SqliteReader):
         query = "UPDATE snapshot SET pinned=? WHERE world=? AND seq=?"
         if self._change(query, (int(pinned), self._id(world), seq)) == 0:
             raise no_snapshot(world, seq)
+
+    def drop_snapshots(self, world: str, *seqs: int) -> None:
+        """Forget snapshots; their blobs go with the next sweep."""
+        rows = [(self._id(world), seq) for seq in seqs]
+        with self._writing(), self._db:
+            self._db.executemany("DELETE FROM snapshot WHERE world=? AND seq=?", rows)
+
+    def mend_blob(self, world: str, digest: bytes, data: bytes) -> None:
+        """Put sound bytes where damaged or missing ones are; the damaged file is set aside."""
+        assert sha256(data).digest() == digest, "a blob is restored by its hash"
+        large = len(data) > self._spill_bytes
+        self.files.set_aside(world, digest)
+        with self._writing():
+            if large:
+                self.files.write(world, digest, data)
+            row = (self._id(world), digest, len(data), None if large else data)
+            self._db.execute(
+                "INSERT INTO blob VALUES(?1, ?2, ?3, ?4, 0)"
+                " ON CONFLICT DO UPDATE SET size=?3, body=?4",
+                row,
+            )
+
+    def trim(self, world: str, base: Head, mark: CheckpointRow) -> int:
+        """Move the floor of a world to the end of a frame, and keep the mark of it there.
+
+        How many frames went; what they name goes with the next sweep.
+        """
+        number = self._id(world)
+        with self._writing(), self._db:
+            run = self._db.execute
+            run("DELETE FROM frame WHERE world=? AND last<=?", (number, base.seq))
+            gone = self._db.changes()
+            run("DELETE FROM snapshot WHERE world=? AND seq<?", (number, base.seq))
+            run("UPDATE world SET base_seq=?, base_hash=? WHERE id=?", (*base[:2], number))
+            run(_CHECKPOINT, (number, *mark))
+        return gone
 
     def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
         """Remove blobs that are not to be kept: how many went, and how many bytes."""

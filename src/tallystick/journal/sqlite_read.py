@@ -225,6 +225,12 @@ class SqliteReader:
             self._db.execute("VACUUM INTO ?", (str(path),))
         sync_file(path)
 
+    def seq_at(self, world: str, at_ns: int) -> int:
+        """The last sequence of the world's own that was flushed before a time; 0 for none."""
+        query = "SELECT max(last) FROM frame WHERE world=? AND flushed_ns<?"
+        with told(self._path):
+            return int(one(self._db, query, (self._place(world).id, at_ns))[0] or 0)
+
     def added(self, world: str, digest: bytes) -> int:
         """The sequence behind which a blob was added."""
         query = "SELECT added_seq FROM blob WHERE world=? AND hash=?"

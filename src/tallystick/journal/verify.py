@@ -17,6 +17,7 @@ from tallystick.errors import TallyError
 from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
+from tallystick.journal.lineage import floor_of
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
@@ -91,6 +92,7 @@ class _Check:
         self.begun = time.monotonic()
         self.line = reader.lineage(world)
         self.head = self.line[0].head
+        self.floor = floor_of(self.line)
         self.findings: list[Finding] = []
         self.blobs = {"checked": 0, "missing": 0, "bad": 0}
         self.present: dict[bytes, str] = {}
@@ -161,7 +163,7 @@ class _Check:
                 self.findings.append(Finding(self.reader.added(world, digest), where, why.message))
 
     def _check_chain(self) -> Chain:
-        base = self.line[-1].base
+        base = self.floor
         after = base.seq
         if not self.full:
             after = max(after, self.head.seq - QUICK_SEQS)
@@ -207,12 +209,17 @@ class _Check:
         self.findings.append(Finding(seq, f"blob {canon.text_of(digest)}", "it is not there"))
 
     def _check_checkpoints(self, rows: list[CheckpointRow], keys: dict[str, bytes]) -> None:
+        floor = self.floor.seq
+        if floor and not any(row.seq == floor for row in rows):
+            self.findings.append(Finding(floor, "floor", "nobody has signed where it begins"))
         for row in rows:
+            if row.seq < floor:
+                continue  # what it speaks of is in the archive
             if row.seq > self.head.seq:
                 what = f"the journal ends at {self.head.seq}, before the checkpoint"
                 self.findings.append(Finding(self.head.seq + 1, f"checkpoint {row.seq}", what))
                 continue
-            fault = fault_of(self.reader, self.world, row, keys)
+            fault = fault_of(self.reader, self.world, row, keys, self.floor)
             if fault is not None:
                 self.findings.append(Finding(row.seq, f"checkpoint {row.seq}", fault))
 
@@ -238,7 +245,7 @@ def folded(reader: Reader, world: str) -> World:
     """The world at its head, from the newest snapshot and the tail, or from everything."""
     rows = reader.snapshots(world)
     pinned = rows[-1] if rows else None
-    after = reader.lineage(world)[-1].base.seq if pinned is None else pinned.seq
+    after = floor_of(reader.lineage(world)).seq if pinned is None else pinned.seq
     return open_world(
         world,
         reader.read(world, after),

@@ -1,0 +1,184 @@
+"""Collecting what nothing names, and moving the floor of a journal (K-44, 04 section 13).
+
+Genesis is pinned by default: every frame can still be folded, so only orphans go.
+Trimming gives that up for one world, on request: what is below a snapshot goes to an archive that
+has been verified, and a signed checkpoint stands where the journal begins from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tallystick.errors import Conflict, JournalCorrupt, UnknownName
+from tallystick.journal import checkpoints
+from tallystick.journal.base import CheckpointRow, Head, Reader, SnapshotRow, Swept
+from tallystick.journal.blob_files import sync_file, sync_folder
+from tallystick.journal.export import export_bundle
+from tallystick.journal.imports import verify_export
+from tallystick.journal.lineage import floor_of
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.staged import StagedBlobs
+from tallystick.kernel.catalogues import Catalogues
+from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.reach import Marks
+from tallystick.values import canon
+from tallystick.values.seal import KeyPair
+
+
+def marks_of(reader: Reader, world: str, live: Iterable[bytes] = ()) -> frozenset[bytes]:
+    """The digests that must be kept: all that frames, snapshots and `live` index roots name.
+
+    A fork reads its parent's blobs, so what a fork names is kept in the parent too (I7, I21).
+    """
+    kept: dict[bytes, None] = {}
+    waiting = [world]
+    catalogues = Catalogues()
+    while waiting:
+        name = waiting.pop()
+        blobs = StagedBlobs(reader, name)
+        marks = Marks(blobs, partial(catalogues.load, blobs=blobs))
+        rows = reader.snapshots(name)
+        floor = floor_of(reader.lineage(name)).seq
+        # Behind a floor the manifest of the first frame is the snapshot's.
+        for row in rows:
+            marks.snapshot(row.document)
+        for row in rows[:1] if floor else ():
+            marks.manifest(_manifest(blobs, row))
+        marks.tail(reader.read(name, floor))
+        if name == world:
+            for root in live:
+                marks.index(root)
+        kept.update(marks.kept)
+        waiting += reader.forks(name)
+    return frozenset(kept)
+
+
+def _manifest(blobs: StagedBlobs, row: SnapshotRow) -> bytes:
+    return bytes(canon.decode(read_blob(blobs, row.document))["manifest"])
+
+
+def thin(journal: SqliteJournal, world: str, keep: int) -> int:
+    """Drop snapshots beyond the newest `keep`; pinned ones, and the one at a floor, stay."""
+    floor = floor_of(journal.lineage(world)).seq
+    rows = _own(journal, world)
+    old = rows[:-keep] if keep else rows
+    gone = [row.seq for row in old if not row.pinned and row.seq != floor]
+    journal.drop_snapshots(world, *gone)
+    return len(gone)
+
+
+def _own(journal: SqliteJournal, world: str) -> list[SnapshotRow]:
+    """Snapshots that are not a parent's."""
+    begin = journal.lineage(world)[0].fork_seq or 0
+    return [row for row in journal.snapshots(world) if row.seq > begin]
+
+
+def sweep(journal: SqliteJournal, world: str, older_ns: int, live: Iterable[bytes] = ()) -> Swept:
+    """Remove orphans that were added before a time."""
+    return journal.sweep(world, marks_of(journal, world, live), journal.seq_at(world, older_ns))
+
+
+# ---- trimming -------------------------------------------------------------------------------
+
+
+class Trim(NamedTuple):
+    """What to trim: the world, up to where, into which archive, signed by whom and when."""
+
+    world: str
+    before: int
+    archive: Path
+    pair: KeyPair
+    now_ns: int
+
+
+class Trimmed(NamedTuple):
+    """Where a journal begins now, and what stands in the archive."""
+
+    base: Head
+    frames: int
+    archive: Path
+    swept: Swept
+
+
+def trim(journal: SqliteJournal, order: Trim, live: Iterable[bytes] = ()) -> Trimmed:
+    """Move the floor of a world up to its newest snapshot below a sequence.
+
+    Refuses without such a snapshot, below a pin, below a fork, and onto an archive that exists.
+    """
+    row = _new_floor(journal, order)
+    base = _end_of(journal, order.world, row.seq)
+    _archive(journal, order)
+    mark = _mark(journal, order, row, base)
+    frames = journal.trim(order.world, base, mark)
+    checkpoints.note(journal.folder, order.world, mark)
+    keep = marks_of(journal, order.world, live)
+    return Trimmed(base, frames, order.archive, journal.sweep(order.world, keep))
+
+
+def _new_floor(journal: SqliteJournal, order: Trim) -> SnapshotRow:
+    floor = floor_of(journal.lineage(order.world)).seq
+    rows = [row for row in _own(journal, order.world) if floor < row.seq < order.before]
+    if not rows:
+        raise UnknownName(
+            f"no snapshot of world {order.world} stands between {floor} and {order.before}",
+            code="trim.no_snapshot",
+            where={"world": order.world, "before": order.before},
+            hint="take a snapshot, or name a later sequence",
+        )
+    pinned = [row.seq for row in rows[:-1] if row.pinned]
+    forked = [
+        name
+        for name in journal.forks(order.world)
+        if (journal.lineage(name)[0].fork_seq or 0) < rows[-1].seq
+    ]
+    if pinned or forked:
+        raise Conflict(
+            f"something below seq {rows[-1].seq} is pinned",
+            code="trim.pinned",
+            where={"world": order.world, "snapshots": pinned[:10], "forks": forked[:10]},
+            hint="take the pins away or remove the forks, or name an earlier sequence",
+        )
+    return rows[-1]
+
+
+def _end_of(journal: SqliteJournal, world: str, seq: int) -> Head:
+    found = next(iter(journal.headers(world, seq - 1, seq)), None)
+    if found is None or found.last_seq != seq:
+        raise JournalCorrupt(
+            f"no frame ends at the snapshot at seq {seq}", where={"world": world, "seq": seq}
+        )
+    return Head(seq, found.hash, journal.head(world).epoch)
+
+
+def _archive(journal: SqliteJournal, order: Trim) -> None:
+    """The whole world as it is, in a file that has been verified and synced."""
+    if order.archive.exists():
+        raise Conflict(
+            f"{order.archive} exists",
+            code="trim.archive_exists",
+            where={"file": str(order.archive)},
+            hint="name a new file",
+        )
+    aside = order.archive.with_name(order.archive.name + ".new")
+    with aside.open("wb") as out:
+        export_bundle(journal, order.world, out)
+    verdict = verify_export(aside)
+    if verdict.first_bad is not None:
+        aside.unlink()
+        bad = verdict.first_bad
+        raise JournalCorrupt(
+            f"the journal is damaged at seq {bad.seq}: {bad.what}",
+            where={"world": order.world, **bad._asdict()},
+        )
+    sync_file(aside)
+    aside.rename(order.archive)
+    sync_folder(order.archive.parent)
+
+
+def _mark(journal: SqliteJournal, order: Trim, row: SnapshotRow, base: Head) -> CheckpointRow:
+    manifest = _manifest(StagedBlobs(journal, order.world), row)
+    stand = checkpoints.Stand(row.root, manifest, order.now_ns)
+    return checkpoints.make(order.pair, order.world, base, stand)

@@ -1,0 +1,19 @@
+"""Where the history of a world begins for its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallystick.journal.base import Head, WorldRow
+
+
+def floor_of(line: Sequence[WorldRow]) -> Head:
+    """The place behind which the first readable frame stands: genesis, unless trimmed.
+
+    `line` is a lineage, the world itself first; a world that was trimmed hides what its parents
+    hold.
+    """
+    for row in line:
+        if row.base.seq > (row.fork_seq or 0):
+            return row.base
+    return line[-1].base

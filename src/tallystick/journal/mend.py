@@ -1,0 +1,71 @@
+"""Mending: what may be made again is, what may not stops the world (04 section 13, F4).
+
+A damaged blob is set aside and taken by its hash from a backup.
+A damaged snapshot is dropped; the node takes another.
+A damaged journal makes its world read-only; nothing is ever cut off by us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tallystick.errors import TallyError
+from tallystick.journal.chain import Finding
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.verify import Verdict, verify
+from tallystick.values import canon
+
+READ_ONLY: Final = "read_only"
+
+Source = Callable[[bytes], bytes | None]
+"""Where sound copies of blobs may be found by their hash: a backup."""
+
+
+class Mended(NamedTuple):
+    """What was done, for people, and how the journal stands now."""
+
+    notices: tuple[str, ...]
+    verdict: Verdict
+    read_only: bool
+
+
+def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Mended:
+    """Repair what can be repaired, and mark the world read-only when its journal is damaged."""
+    verdict = verify(journal, world)
+    damaged = [canon.raw_of(found.where[5:]) for found in _of(verdict, "blob ")]
+    notices = [_mend_blob(journal, world, digest, source) for digest in damaged]
+    verdict = verify(journal, world) if notices else verdict
+    for found in _of(verdict, "snapshot "):
+        journal.drop_snapshots(world, int(found.where[9:]))
+        notices.append(f"{found.where} was dropped ({found.what}); the node takes another")
+    verdict = verify(journal, world) if notices else verdict
+    left = [found for found in verdict.findings if not found.where.startswith("blob ")]
+    if left:
+        journal.set_state(world, READ_ONLY)
+        first = min(left)
+        notices.append(f"the journal is damaged at seq {first.seq} ({first.what}); it is read-only")
+    return Mended(tuple(notices), verdict, bool(left))
+
+
+def _of(verdict: Verdict, begin: str) -> list[Finding]:
+    """One finding of each place that begins so."""
+    found = {f.where: f for f in reversed(verdict.findings) if f.where.startswith(begin)}
+    return sorted(found.values())
+
+
+def _mend_blob(journal: SqliteJournal, world: str, digest: bytes, source: Source | None) -> str:
+    name = canon.text_of(digest)
+    data = None if source is None else source(digest)
+    if data is None or canon.digest_of(data) != digest:
+        return f"blob {name} is damaged and no sound copy was found; name a backup"
+    owner = next(
+        (r.world for r in journal.lineage(world) if journal.added(r.world, digest) >= 0), world
+    )
+    try:
+        whole = journal.blob(owner, digest) is not None
+    except TallyError:
+        whole = False
+    if not whole:
+        journal.mend_blob(owner, digest, data)
+    return f"blob {name} was restored by its hash"

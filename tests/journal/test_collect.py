@@ -1,0 +1,281 @@
+"""Collecting, trimming and mending: nothing that is needed goes, and what goes can be proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tallystick.errors import Conflict, UnknownName
+from tallystick.journal.base import Append, Head
+from tallystick.journal.collect import Trim, marks_of, sweep, thin, trim
+from tallystick.journal.imports import import_world, verify_export
+from tallystick.journal.mend import READ_ONLY, mend
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.verify import verify
+from tallystick.kernel.roots import root
+from tallystick.node.worlds import world_at
+from tallystick.values import canon
+from tests.journal.damage import DAMAGES, Case, blob_changed, blob_deleted, grown, snapshot_changed
+from tests.journal.test_export import export_of
+from tests.journal.test_journal import blob
+from tests.kernel.test_fork import child_id, child_rig
+from tests.rig import NODE, WORLD, Rig
+from tests.worlds import CREATED, created
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = grown(tmp_path / "data")
+    yield made
+    made.journal.close()  # type: ignore[attr-defined]
+
+
+def store(rig: Rig) -> SqliteJournal:
+    assert isinstance(rig.journal, SqliteJournal)
+    return rig.journal
+
+
+def orphan(rig: Rig, text: str) -> bytes:
+    """A blob that nothing names."""
+    data = blob(text)
+    (head,) = store(rig).append(Append(WORLD, [], rig.driver.head, data))
+    assert isinstance(head, Head)
+    return next(iter(data))
+
+
+# ---- collecting -------------------------------------------------------------------------------
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+def test_only_orphans_go(rig: Rig) -> None:
+    """ND-26: after a sweep the world verifies, and every past and every snapshot still opens."""
+    gone = orphan(rig, "nobody wants me")
+    rig.send(CREATED, created("and time passes"))
+    before = {digest for digest, _ in store(rig).blobs(WORLD)}
+    pasts = {seq: root(world_at(store(rig), WORLD, rig.runner, seq=seq)) for seq in (5, 20, 40)}
+    swept = sweep(store(rig), WORLD, 2**62)
+    assert swept.blobs >= 1
+    left = {digest for digest, _ in store(rig).blobs(WORLD)}
+    assert gone in before - left
+    assert verify(store(rig), WORLD).ok
+    assert root(world_at(store(rig), WORLD, rig.runner)) == rig.root()
+    for seq, wanted in pasts.items():
+        assert root(world_at(store(rig), WORLD, rig.runner, seq=seq)) == wanted
+    assert sweep(store(rig), WORLD, 2**62) == (0, 0)
+
+
+@pytest.mark.clause("K-44")
+def test_young_orphans_stay(rig: Rig) -> None:
+    """04 section 13: what was added after the grace began is not touched."""
+    young = orphan(rig, "just uploaded")
+    assert sweep(store(rig), WORLD, 1).blobs == 0
+    assert young in dict(store(rig).blobs(WORLD))
+
+
+def test_marking_too_little_is_found(rig: Rig) -> None:
+    """ND-26, control: a sweep that keeps one blob too few is found by verify."""
+    keep = sorted(marks_of(store(rig), WORLD) & {d for d, _ in store(rig).blobs(WORLD)})
+    store(rig).sweep(WORLD, frozenset(keep[1:]))
+    assert not verify(store(rig), WORLD).ok
+
+
+@pytest.mark.invariant("I7", "I21")
+def test_a_fork_pins_what_it_reads(rig: Rig) -> None:
+    """ND-26: sweeping the parent leaves every fork whole."""
+    child = child_rig(rig, 1, 20)
+    child.send(CREATED, created("only-here"))
+    child.driver.snapshot()
+    wanted = child.root()
+    sweep(store(rig), WORLD, 2**62)
+    sweep(store(rig), child_id(1), 2**62)
+    assert verify(store(rig), child_id(1)).ok
+    assert root(world_at(store(rig), child_id(1), rig.runner)) == wanted
+
+
+def test_old_snapshots_are_thinned(rig: Rig) -> None:
+    """04 section 8: the newest stay, and those that are pinned."""
+    rig.driver.snapshot()
+    first, second, third = [row.seq for row in store(rig).snapshots(WORLD)]
+    store(rig).pin(WORLD, first)
+    assert thin(store(rig), WORLD, 1) == 1
+    assert [row.seq for row in store(rig).snapshots(WORLD)] == [first, third]
+    sweep(store(rig), WORLD, 2**62)
+    assert verify(store(rig), WORLD).ok
+    assert second not in [row.seq for row in store(rig).snapshots(WORLD)]
+
+
+# ---- trimming ---------------------------------------------------------------------------------
+
+
+def order(rig: Rig, tmp_path: Path, before: int | None = None, name: str = "archive") -> Trim:
+    return Trim(WORLD, before or rig.world.seq, tmp_path / name, NODE, 77)
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I10")
+def test_a_trim_leaves_a_verifiable_floor(rig: Rig, tmp_path: Path) -> None:
+    """ND-26: below the floor everything is in an archive that verifies; above it the journal does,
+    and the world goes on.
+    """
+    wanted, records = rig.root(), rig.world.seq
+    at = store(rig).snapshots(WORLD)[-1].seq
+    trimmed = trim(store(rig), order(rig, tmp_path))
+    assert trimmed.base.seq == at
+    assert trimmed.swept.blobs > 0
+    verdict = verify(store(rig), WORLD)
+    assert verdict.ok, verdict.first_bad
+    assert verdict.records == records - at
+    assert verdict.root == wanted
+    assert root(world_at(store(rig), WORLD, rig.runner)) == wanted
+    archived = verify_export(tmp_path / "archive")
+    assert (archived.ok, archived.records, archived.root) == (True, records, wanted)
+    with pytest.raises(UnknownName) as caught:
+        list(store(rig).read(WORLD))
+    assert caught.value.code == "journal.trimmed"
+    rig.send(CREATED, created("after the trim"))
+    rig.settle(rig.jobs.all[7], {"ref": "opened before the floor"})
+    verdict = verify(store(rig), WORLD)
+    assert verdict.ok, verdict.first_bad
+    assert verdict.receipts == {"sealed": 1, "bad": 0}
+    assert root(rig.reopened().world) == rig.root()
+
+
+def test_a_floor_that_nobody_signed_is_found(rig: Rig, tmp_path: Path) -> None:
+    """ND-26, control: frames cut off below without a signed floor, or behind another one."""
+    trim(store(rig), order(rig, tmp_path))
+    db = store(rig)._db
+    for change in (
+        "DELETE FROM checkpoint",
+        "UPDATE world SET base_hash=zeroblob(32)",
+        "UPDATE world SET base_seq=base_seq-1",
+    ):
+        db.execute("BEGIN")
+        db.execute(change)
+        assert not verify(store(rig), WORLD).ok, change
+        db.execute("ROLLBACK")
+    assert verify(store(rig), WORLD).ok
+
+
+def test_a_trim_is_refused_where_something_needs_the_past(rig: Rig, tmp_path: Path) -> None:
+    """ND-26: no snapshot, a pin, a fork, an archive that exists: refused, and nothing is gone."""
+    first, second = [row.seq for row in store(rig).snapshots(WORLD)]
+    with pytest.raises(UnknownName) as unknown:
+        trim(store(rig), order(rig, tmp_path, before=first))
+    assert unknown.value.code == "trim.no_snapshot"
+    store(rig).pin(WORLD, first)
+    with pytest.raises(Conflict) as caught:
+        trim(store(rig), order(rig, tmp_path))
+    assert caught.value.where["snapshots"] == [first]
+    store(rig).pin(WORLD, first, pinned=False)
+    child_rig(rig, 1, second - 9)
+    with pytest.raises(Conflict) as caught:
+        trim(store(rig), order(rig, tmp_path))
+    assert (caught.value.code, caught.value.where["forks"]) == ("trim.pinned", [child_id(1)])
+    store(rig).drop_world(child_id(1))
+    (tmp_path / "archive").write_text("mine")
+    with pytest.raises(Conflict) as caught:
+        trim(store(rig), order(rig, tmp_path))
+    assert caught.value.code == "trim.archive_exists"
+    assert (tmp_path / "archive").read_text() == "mine"
+    assert verify(store(rig), WORLD).records == rig.world.seq
+
+
+def test_a_trimmed_world_travels(rig: Rig, tmp_path: Path) -> None:
+    """04 section 9: an export of a trimmed world begins at its floor and verifies alone."""
+    trim(store(rig), order(rig, tmp_path))
+    path = export_of(rig, tmp_path / "short.tally")
+    verdict = verify_export(path)
+    assert verdict.ok, verdict.first_bad
+    journal = SqliteJournal(tmp_path / "other")
+    import_world(path, journal)
+    assert root(world_at(journal, WORLD, rig.runner)) == rig.root()
+    journal.close()
+
+
+# ---- mending ----------------------------------------------------------------------------------
+
+
+def sound_copy(rig: Rig) -> dict[bytes, bytes]:
+    found = {d: store(rig).blob(WORLD, d) for d, _ in store(rig).blobs(WORLD)}
+    return {digest: data for digest, data in found.items() if data is not None}
+
+
+@pytest.mark.parametrize("damage", [blob_changed, blob_deleted])
+def test_a_blob_is_restored_by_its_hash(rig: Rig, damage: object) -> None:
+    """04 section 13, F4: quarantined and taken from a backup; without one it is only named."""
+    copies = sound_copy(rig)
+    wanted = rig.root()
+    for turn in range(4):
+        damage(Case(store(rig), Random(turn)))  # type: ignore[operator]
+        assert not verify(store(rig), WORLD).ok
+        left = mend(store(rig), WORLD)
+        assert not left.read_only
+        assert not left.verdict.ok
+        assert "no sound copy" in left.notices[0]
+        lying = mend(store(rig), WORLD, lambda _digest: b"something else")
+        assert not lying.verdict.ok
+        done = mend(store(rig), WORLD, copies.get)
+        assert done.verdict.ok, done.verdict.first_bad
+        assert not done.read_only
+    assert root(world_at(store(rig), WORLD, rig.runner)) == wanted
+    assert store(rig).worlds()[0].state == "open"
+
+
+def test_a_damaged_blob_file_is_set_aside(rig: Rig) -> None:
+    """04 section 13: the damaged bytes stay for whoever wants to know, beside the sound file."""
+    copies = sound_copy(rig)
+    path = next(p for p in sorted(store(rig).files.folder.rglob("*")) if p.is_file())
+    path.write_bytes(b"damaged")
+    done = mend(store(rig), WORLD, copies.get)
+    assert done.verdict.ok
+    assert path.with_name(path.name + ".bad").read_bytes() == b"damaged"
+    assert canon.digest_of(path.read_bytes()).hex() == path.name
+
+
+def test_a_damaged_snapshot_is_dropped(rig: Rig) -> None:
+    """04 section 13: a snapshot can be taken again, so it goes, with a notice; the root is kept."""
+    snapshot_changed(Case(store(rig), Random(1)))
+    done = mend(store(rig), WORLD)
+    assert done.verdict.ok
+    assert not done.read_only
+    assert len(store(rig).snapshots(WORLD)) == 1
+    assert "was dropped" in done.notices[0]
+    assert root(world_at(store(rig), WORLD, rig.runner)) == rig.root()
+
+
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize("damage", DAMAGES[:7], ids=lambda damage: damage.__name__)
+def test_a_damaged_middle_stops_the_world(rig: Rig, damage: object) -> None:
+    """AT-18, RL-18: the world is read-only, and not one frame more is gone than before."""
+    damage(Case(store(rig), Random(3)))  # type: ignore[operator]
+    left = store(rig)._db.execute("SELECT count(*), sum(length(body)) FROM frame").fetchall()
+    done = mend(store(rig), WORLD, sound_copy(rig).get)
+    assert done.read_only
+    assert not done.verdict.ok
+    assert store(rig).worlds()[0].state == READ_ONLY
+    assert "it is read-only" in done.notices[-1]
+    again = store(rig)._db.execute("SELECT count(*), sum(length(body)) FROM frame").fetchall()
+    assert again == left
+
+
+def test_a_trimmed_fork_travels_without_its_parent(rig: Rig, tmp_path: Path) -> None:
+    """04 section 13: behind its own floor a fork needs its parent no more."""
+    child = child_rig(rig, 1, 20)
+    child.send(CREATED, created("only-here"))
+    child.driver.snapshot()
+    child.send(CREATED, created("behind the floor"))
+    trimmed = trim(store(rig), Trim(child_id(1), child.world.seq, tmp_path / "old", NODE, 7))
+    assert verify(store(rig), child_id(1)).ok
+    path = export_of(child, tmp_path / "fork.tally")
+    assert verify_export(path).ok
+    journal = SqliteJournal(tmp_path / "other")
+    import_world(path, journal)
+    assert [(row.world, row.base.seq) for row in journal.worlds()] == [
+        (child_id(1), trimmed.base.seq)
+    ]
+    assert root(world_at(journal, child_id(1), rig.runner)) == child.root()
+    journal.close()
