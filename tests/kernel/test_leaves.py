@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tallystick.kernel.leaves import LEAF_STATE_MAX, load_cell, put_cell
+from tallystick.kernel.leaves import LEAF_STATE_MAX, beside_of, load_cell, put_cell
 from tallystick.kernel.parts import Cell, Mail
 from tallystick.model.cells import CellId
 from tallystick.values import canon
@@ -78,6 +78,20 @@ def test_every_part_there_and_not() -> None:
             cell.last_seq = cell.last_active_ns = 2**63 - 1
             cell.state_version = 300
         check(cell)
+
+
+@pytest.mark.clause("K-43")
+def test_what_stands_beside_a_leaf() -> None:
+    """K-43: exactly what a cell cannot be opened without: a large state, bonds and mail."""
+    for length, bonds in ((1, False), (LEAF_STATE_MAX + 1, False), (1, True)):
+        cell = cell_of(b"k", bytes(length))
+        if bonds:
+            cell.inflight = {bytes(32): None}
+            cell.mailbox.append(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
+        beside: dict[bytes, bytes] = {}
+        leaf = put_cell(cell, beside, document, Shelf())
+        assert sorted(beside_of(leaf)) == sorted(beside)
+        assert len(beside) == 2 * bonds + (length > LEAF_STATE_MAX)
 
 
 @pytest.mark.clause("K-41")

@@ -196,3 +196,19 @@ def test_mail_beyond_the_first_is_counted():
     assert len(dropped) == 16
     assert noted.data["count"] + len(dropped) in (20, 21)
     check(rig)
+
+
+@pytest.mark.clause("K-19")
+@pytest.mark.invariant("I17")
+def test_a_tick_while_nothing_is_ready_is_a_difference() -> None:
+    """KN-03: a frame that says a cell ran, where none was ready, is named by its seq."""
+    rig = played()
+    frames = list(rig.journal.read(rig.world.id))
+    at = next(i for i, f in enumerate(frames) if isinstance(open_frame(f.body)[3][0], Ticked))
+    world = open_world(rig.world.id, frames[: at + 1], rig.driver.blobs, rig.runner)
+    assert not world.ring, "the one delivery was handled"
+    verified = verify(world, [frames[at]])
+    assert verified.first is not None
+    assert verified.first.seq == world.seq + 1
+    assert verified.first.field == "record"
+    assert verified.ticks == 0

@@ -188,6 +188,34 @@ def test_the_memories_are_bounded(journal: list[Record]) -> None:
         assert len(memory) <= hot_items.MEMORY_MAX
 
 
+def test_more_lengths_than_are_remembered() -> None:
+    """Lengths are a stranger's choice: all are read right, and no more than a bound is kept."""
+    for length in range(256, 256 + hot_items.MEMORY_MAX + 50):
+        assert hot_items.SIZES[b"\x59" + length.to_bytes(2, "big")] == length
+    assert len(hot_items.SIZES) <= hot_items.MEMORY_MAX
+
+
+@pytest.mark.parametrize("raw", [b"\x58\x18short", b"\x58\x17" + bytes(23)])
+def test_a_string_has_the_length_that_its_head_says(raw: bytes) -> None:
+    """VA-01: a string that was found by what follows it is compared with its head."""
+    with pytest.raises(ValueError, match="length"):
+        hot_items.bare(raw)
+
+
+@pytest.mark.clause("K-12")
+def test_a_map_that_counts_otherwise_is_left_to_the_general_reader(journal: list[Record]) -> None:
+    """KN-22 for frames: the counts of a delivery and of a record are what their heads say."""
+    event = next(r for r in journal if type(r) is EventAdmitted and r.to and r.to[0].arm)
+    for record in (event, next(r for r in journal if type(r) is Ticked)):
+        body = seal_frame(WORLD, 1, GENESIS, [record]).body
+        for at in [i for i, byte in enumerate(body) if 0xA0 <= byte < 0xB8]:
+            for change in (-1, 1):
+                other = body[:at] + bytes((body[at] + change,)) + body[at + 1 :]
+                assert opened(other, open_frame) == opened(other, _open_any)
+    data = hot.put(event)
+    assert hot_read._event(data.replace(b"\x81\xa4", b"\x81\xa3", 1), 0) is None
+
+
 def test_a_trail_without_facts_is_not_remembered(journal: list[Record]) -> None:
     """Two trails of one effect follow each other: each is read as it was written."""
     intent = next(record for record in journal if type(record) is IntentOpened)
