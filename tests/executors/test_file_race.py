@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tallystick.executors.base import Failed, Job, Ok, Outcome
 from tallystick.executors.file import DELETE, READ, WRITE, FileExecutor, FileSettings
-from tallystick.executors.file_beneath import content_id, rename_flagged
+from tallystick.executors.file_beneath import Names, content_id
 from tallystick.executors.file_change import STEPS
 from tests.executors.attempts import KeptBlobs, job_of, no_report, outcome_of
 
@@ -34,9 +35,28 @@ def swap_in(target: Path) -> None:
     aside.rename(target)
 
 
-def no_exchange(here: int, old: str, new: str, flag: int) -> bool:
-    """A file system that knows no flags."""
-    return False
+class Linking(Names):
+    """A file system that knows hard links and no more."""
+
+    def exchange(self, here: int, one: str, other: str) -> bool:
+        return False
+
+    def move(self, here: int, old: str, new: str) -> bool:
+        return False
+
+
+class Plain(Linking):
+    """A file system that knows nothing but a plain rename."""
+
+    def link(self, here: int, old: str, new: str) -> bool:
+        return False
+
+
+class Moving(Names):
+    """A file system without hard links."""
+
+    def link(self, here: int, old: str, new: str) -> bool:
+        return False
 
 
 def raced(root: Path, job: Job, step: str, edit: Callable[[Path], None], **other: Any) -> Outcome:
@@ -107,20 +127,22 @@ def test_an_edit_before_the_act_is_a_conflict(tmp_path: Path, step: str, expect:
     assert (tmp_path / "a.txt").read_bytes() == USER
 
 
-def blind(here: int, old: str, new: str, flag: int) -> bool:
+class Blind(Names):
     """A planted defect: a plain rename that pretends the expected bytes came out."""
-    os.rename(old, new, src_dir_fd=here, dst_dir_fd=here)
-    handle = os.open(old, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here)
-    os.write(handle, OLD)
-    os.close(handle)
-    return True
+
+    def exchange(self, here: int, one: str, other: str) -> bool:
+        os.rename(one, other, src_dir_fd=here, dst_dir_fd=here)
+        handle = os.open(one, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here)
+        os.write(handle, OLD)
+        os.close(handle)
+        return True
 
 
 def test_without_the_look_behind_the_exchange_the_edit_is_lost(tmp_path: Path) -> None:
     """RX-07 control: where what came out is not seen, the same edit is lost."""
     (tmp_path / "a.txt").write_bytes(OLD)
     blobs = KeptBlobs()
-    outcome = raced(tmp_path, job_for(WRITE, "any", blobs), "staged", rewrite, flagged=blind)
+    outcome = raced(tmp_path, job_for(WRITE, "any", blobs), "staged", rewrite, names=Blind())
     assert not is_kept(tmp_path, blobs, outcome)
 
 
@@ -142,24 +164,67 @@ def test_a_link_at_any_step_is_not_followed(tmp_path: Path, effect: str, step: s
     assert {p.name for p in tmp_path.iterdir()} <= {"a.txt"}
 
 
+@pytest.mark.parametrize("names", [Linking(), Moving(), Plain()], ids=lambda n: type(n).__name__)
 @pytest.mark.parametrize("effect", [WRITE, DELETE])
-def test_a_file_system_without_exchange_serves_too(tmp_path: Path, effect: str) -> None:
-    """08 section 10: without exchange support: look again, then rename."""
+def test_a_poorer_file_system_serves_too(tmp_path: Path, effect: str, names: Names) -> None:
+    """08 section 10: without exchange support: look again, then rename; edits are seen."""
     for before in (None, OLD):
         root = tmp_path / str(before is None)
         root.mkdir()
         if before is not None:
             (root / "a.txt").write_bytes(before)
-        job = job_for(effect, "any", KeptBlobs())
-        outcome = raced(root, job, "never", rewrite, flagged=no_exchange)
+        outcome = raced(root, job_for(effect, "any", KeptBlobs()), "never", rewrite, names=names)
         assert isinstance(outcome, Ok)
         there = [p.read_bytes() for p in root.iterdir()]
         assert there == ([NEW] if effect == WRITE else [])
+        (root / "a.txt").unlink(missing_ok=True)
+        if before is not None:
+            (root / "a.txt").write_bytes(before)
+        blobs = KeptBlobs()
+        outcome = raced(root, job_for(effect, "any", blobs), "staged", rewrite, names=names)
+        if effect == WRITE:  # a delete has no stage to fill, so nobody edits then
+            assert is_kept(root, blobs, outcome)
+        assert {p.name for p in root.iterdir()} <= {"a.txt"}
+
+
+@pytest.mark.parametrize("names", [Names(), Linking(), Plain()], ids=lambda n: type(n).__name__)
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_displaced_file_gets_its_name_again(tmp_path: Path, names: Names, taken: bool) -> None:
+    """RX-07: a delete that was killed over foreign bytes gives them back, or keeps a blob."""
+    (tmp_path / ".a.txt.00010203.stage").write_bytes(USER)
+    if taken:
+        (tmp_path / "a.txt").write_bytes(NEW)
+    blobs = KeptBlobs()
+    outcome = raced(tmp_path, job_for(DELETE, "content", blobs), "never", rewrite, names=names)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "conflict"
+    assert (tmp_path / "a.txt").read_bytes() == (NEW if taken else USER)
+    assert (content_id(USER) in blobs.bodies) == taken
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code"),
+    [
+        (errno.ENOSPC, "limit", "file.disk_full"),
+        (errno.EROFS, "auth", "file.refused"),
+        (errno.ENAMETOOLONG, "client_error", "file.name"),
+        (errno.EIO, "server_error", "file.io"),
+    ],
+)
+def test_what_the_disk_refuses_leaves_no_trace(
+    tmp_path: Path, number: int, kind: str, code: str
+) -> None:
+    """10 F3: a write that the disk refuses is told by whose fault, and nothing is half-written."""
     (tmp_path / "a.txt").write_bytes(OLD)
-    job = job_for(WRITE, "content", KeptBlobs())
-    late = raced(tmp_path, job, "staged", rewrite, flagged=no_exchange)
-    assert isinstance(late, Failed)
-    assert (tmp_path / "a.txt").read_bytes() == USER
+
+    def refuse(target: Path) -> None:
+        raise OSError(number, "refused")
+
+    outcome = raced(tmp_path, job_for(WRITE, "any", KeptBlobs()), "created", refuse)
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.code) == (kind, code)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [OLD]
 
 
 def test_a_file_that_always_changes_is_given_up(tmp_path: Path) -> None:
@@ -172,7 +237,7 @@ def test_a_file_that_always_changes_is_given_up(tmp_path: Path) -> None:
             target.write_bytes(b"%d" % turn[0])
 
     target.write_bytes(OLD)
-    executor = FileExecutor(FileSettings({"project": tmp_path}), at, rename_flagged)
+    executor = FileExecutor(FileSettings({"project": tmp_path}), at)
     outcome = asyncio.run(outcome_of(executor, job_for(WRITE, "any", KeptBlobs())))
     assert isinstance(outcome, Failed)
     assert outcome.kind == "conflict"

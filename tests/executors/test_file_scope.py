@@ -11,7 +11,7 @@ import pytest
 
 from tallystick.executors.base import Failed
 from tallystick.executors.file import DELETE, READ, WRITE
-from tallystick.executors.file_beneath import EXCHANGE, rename_flagged
+from tallystick.executors.file_beneath import Names
 from tests.executors.attempts import done, failed, job_of
 from tests.executors.test_file import NEW, OLD, USER, asked, files, names
 
@@ -113,7 +113,7 @@ class Swapper(threading.Thread):
         (self.root / "link").symlink_to(self.outside)
         here = os.open(self.root, os.O_RDONLY)
         while not self.stop.is_set():
-            rename_flagged(here, "d", "link", EXCHANGE)
+            Names().exchange(here, "d", "link")
             self.turns += 1
         os.close(here)
 

@@ -30,14 +30,13 @@ from tallystick.executors.base import (
     Report,
 )
 from tallystick.executors.file_beneath import (
-    Flagged,
+    Names,
     PathError,
     content_id,
     judge_path,
     open_file,
     parent_of,
     read_all,
-    rename_flagged,
 )
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_place import place
@@ -81,7 +80,7 @@ class FileExecutor:
     """Performs `sys/file.*`.
 
     `at` is called at each step of the protocol, so that tests can stop or race it there.
-    `flagged` is how names are exchanged; where a file system cannot, it says so.
+    `names` is how names are changed; where a file system cannot, it says so.
     """
 
     name = "file"
@@ -92,12 +91,12 @@ class FileExecutor:
         self,
         settings: FileSettings,
         at: Callable[[str], None] = _no_step,
-        flagged: Flagged = rename_flagged,
+        names: Names | None = None,
     ) -> None:
         self.slots = settings.slots
         self._settings = settings
         self._at = at
-        self._flagged = flagged
+        self._names = names or Names()
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
         self._waiting: dict[bytes, threading.Event] = {}
 
@@ -194,7 +193,7 @@ class FileExecutor:
             bytes_max=self._settings.bytes_max,
             blobs=job.blobs,
             at=self._at,
-            flagged=self._flagged,
+            names=self._names,
         )
 
     # ---- read -------------------------------------------------------------------------------

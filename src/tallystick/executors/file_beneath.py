@@ -17,7 +17,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final
 
 from tallystick.authority.paths import unclean
 from tallystick.executors.base import ErrorKind, Failed
@@ -26,13 +26,12 @@ from tallystick.values.canon import hash_of
 _OPENAT2: Final = 437  # the same number on every architecture since Linux 5.6
 _BENEATH: Final = 0x02 | 0x04 | 0x08  # no magic links, no links, beneath
 _AT_FDCWD_NEVER: Final = "a handle is always a directory"
-EXCHANGE: Final = 2
-NO_REPLACE: Final = 1
+_EXCHANGE: Final = 2
+_NO_REPLACE: Final = 1
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STAGE_NAME: Final = re.compile(r"\..*\.[0-9a-f]{8}\.stage")
 _CHUNK: Final = 1 << 20
-Flagged: TypeAlias = Callable[[int, str, str, int], bool]
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -166,11 +165,32 @@ def content_id(body: bytes) -> str:
     return hash_of(body)
 
 
-def rename_flagged(here: int, old: str, new: str, flag: int) -> bool:
-    """Rename within one directory with EXCHANGE or NO_REPLACE; False where it is not supported.
+class Names:
+    """Two names of one directory, changed in one step; False where a file system cannot do it.
 
     FileExistsError and FileNotFoundError mean what they say.
     """
+
+    def exchange(self, here: int, one: str, other: str) -> bool:
+        """Let each name have what the other had."""
+        return _renameat2(here, one, other, _EXCHANGE)
+
+    def move(self, here: int, old: str, new: str) -> bool:
+        """Rename, if the new name is free."""
+        return _renameat2(here, old, new, _NO_REPLACE)
+
+    def link(self, here: int, old: str, new: str) -> bool:
+        """A second name for the file itself, never for what a link in its place points to."""
+        try:
+            os.link(old, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                return False
+            raise
+        return True
+
+
+def _renameat2(here: int, old: str, new: str, flag: int) -> bool:
     call: Callable[..., int] | None = getattr(_LIBC, "renameat2", None)
     if call is None:
         return False

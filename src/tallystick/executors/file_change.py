@@ -10,9 +10,7 @@ from typing import Final
 
 from tallystick.executors.base import Blobs
 from tallystick.executors.file_beneath import (
-    EXCHANGE,
-    NO_REPLACE,
-    Flagged,
+    Names,
     content_id,
     content_of,
 )
@@ -57,7 +55,7 @@ class Change:
     attempt: int
     bytes_max: int
     blobs: Blobs
-    flagged: Flagged
+    names: Names
     at: Callable[[str], None]  # called at each of STEPS, so that tests can stop the process there
 
     @property
@@ -98,12 +96,6 @@ def remove_stage(change: Change) -> None:
         os.unlink(change.stage, dir_fd=change.here)
 
 
-def link(change: Change) -> None:
-    """A second name for the stage file itself, never for what a link in its place points to."""
-    here = change.here
-    os.link(change.stage, change.name, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
-
-
 def rename(change: Change, old: str, new: str) -> None:
     """Rename within the directory, over whatever is there."""
     os.rename(old, new, src_dir_fd=change.here, dst_dir_fd=change.here)
@@ -111,7 +103,7 @@ def rename(change: Change, old: str, new: str) -> None:
 
 def swap_back(change: Change) -> None:
     """Undo an exchange; what others made of our bytes meanwhile is kept as a blob."""
-    change.flagged(change.here, change.stage, change.name, EXCHANGE)
+    change.names.exchange(change.here, change.stage, change.name)
     left = change.content(change.stage)
     if left is not None and left != change.wanted:
         change.blobs.put(left)
@@ -121,8 +113,13 @@ def swap_back(change: Change) -> None:
 def move_back(change: Change) -> None:
     """Give a displaced file its name again; if the name is taken, keep the bytes as a blob."""
     try:
-        if not change.flagged(change.here, change.stage, change.name, NO_REPLACE):
-            link(change)
+        if change.names.move(change.here, change.stage, change.name):
+            return
+        if change.names.link(change.here, change.stage, change.name):
             remove_stage(change)
+        elif change.content(change.name) is None:
+            rename(change, change.stage, change.name)
+        else:
+            keep_stage(change)
     except FileExistsError:
         keep_stage(change)

@@ -20,8 +20,6 @@ from contextlib import suppress
 from typing import Final
 
 from tallystick.executors.file_beneath import (
-    EXCHANGE,
-    NO_REPLACE,
     PathError,
     open_file,
 )
@@ -30,7 +28,6 @@ from tallystick.executors.file_change import (
     Change,
     Placed,
     id_of,
-    link,
     move_back,
     remove_stage,
     rename,
@@ -138,38 +135,28 @@ def _mode(change: Change) -> tuple[int, tuple[int, int] | None]:
 
 
 def _put_new(change: Change) -> bool:
-    """Link the stage file into an empty place; False when it is empty no more."""
+    """Put the stage file into an empty place; False when it is empty no more."""
+    here, stage, name = change.here, change.stage, change.name
     try:
-        link(change)
+        put = change.names.link(here, stage, name) or change.names.move(here, stage, name)
     except FileExistsError:
+        put, free = False, False
+    else:
+        free = put or change.content(name) is None
+    if not free:
         remove_stage(change)
         return False
-    except OSError:
-        return _rename_new(change)  # a file system without hard links
+    if not put:
+        rename(change, stage, name)  # neither is there: the window is small, not empty
     change.at("placed")
     remove_stage(change)
-    return True
-
-
-def _rename_new(change: Change) -> bool:
-    try:
-        moved = change.flagged(change.here, change.stage, change.name, NO_REPLACE)
-    except FileExistsError:
-        remove_stage(change)
-        return False
-    if not moved:
-        if change.content(change.name) is not None:
-            remove_stage(change)
-            return False
-        rename(change, change.stage, change.name)
-    change.at("placed")
     return True
 
 
 def _put_over(change: Change, before: bytes) -> bool:
     """Exchange stage and target, and look at what came out; False when it was undone."""
     try:
-        exchanged = change.flagged(change.here, change.stage, change.name, EXCHANGE)
+        exchanged = change.names.exchange(change.here, change.stage, change.name)
     except FileNotFoundError:  # the target has gone meanwhile
         remove_stage(change)
         return False
@@ -203,7 +190,7 @@ def _rename_over(change: Change, before: bytes) -> bool:
 
 def _delete(change: Change, before: bytes | None) -> bool:
     try:
-        if not change.flagged(change.here, change.name, change.stage, NO_REPLACE):
+        if not change.names.move(change.here, change.name, change.stage):
             rename(change, change.name, change.stage)
     except FileNotFoundError:
         return False
