@@ -174,8 +174,11 @@ class Dispatch:
         return any(name in self._lanes or name in self._takers for name in names)
 
     def works_for(self, world: str) -> bool:
-        """True while a job of a world runs or waits for a slot."""
-        return any(key[0] == world for key in (*self.running, *self._waiting))
+        """True while a job of a world runs, waits for a slot, or is about to be settled."""
+        keys = (*self.running, *self._waiting)
+        return any(key[0] == world for key in keys) or any(
+            each.job.world == world for each in self._ended
+        )
 
     def waiting_count(self) -> int:
         """How many intents wait for a slot."""

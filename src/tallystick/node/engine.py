@@ -112,6 +112,10 @@ class Engine:
         """Queue tickets of one world, in order."""
         self._inbox.put((hosted, tickets, ingress))
 
+    def look(self, hosted: Hosted, ticket: Ticket) -> None:
+        """Queue a question; it goes before all inputs and is answered on a full disk too."""
+        self._inbox.put((hosted, ticket))
+
     def call(self, action: Callable[[], None]) -> None:
         """Run something on this thread, between turns."""
         self._inbox.put(action)
@@ -133,6 +137,15 @@ class Engine:
     def let_out(self) -> None:
         """Hand on what a call has published; on this thread."""
         self._post(self.outlet.taken())
+
+    def busy(self, world: str) -> bool:
+        """True while a world has anything to handle or to make durable; on this thread."""
+        hosted = self.worlds.get(world)
+        if hosted is None:
+            return False
+        driver = hosted.driver
+        waits = driver.work or driver.ingress or driver.world.ring or driver.staged
+        return bool(waits) or self._flight is not None
 
     def depth(self) -> int:
         """How many messages wait; a gauge."""
@@ -170,12 +183,17 @@ class Engine:
         self._pass_time()
 
     def _take(self, message: Any) -> None:
-        if type(message) is tuple:
+        if type(message) is not tuple:
+            message()
+        elif len(message) == 2:
+            hosted, ticket = message
+            if not hosted.driver.staged:
+                hosted.staged_ns = time.monotonic_ns()
+            hosted.driver.handle(ticket)
+        else:
             hosted, tickets, ingress = message
             driver = hosted.driver
             (driver.ingress if ingress else driver.work).extend(tickets)
-        else:
-            message()
 
     def _idle(self) -> bool:
         """Nothing to handle, and nothing staged that could be cut now."""
@@ -450,7 +468,7 @@ class Engine:
         while not self._inbox.empty():
             message = self._inbox.get_nowait()
             if type(message) is tuple:
-                for ticket in message[1]:
+                for ticket in message[1] if len(message) == 3 else [message[1]]:
                     self._give_up(ticket, why)
         for hosted in self.worlds.values():
             for ticket in _tickets(hosted.driver, None):

@@ -207,7 +207,7 @@ class Node:
         hosted = self._hosted(world)
         ticket = Ticket(Look(ask))
         call = Call(self.loop, [ticket])
-        self.engine.offer(hosted, [ticket], ingress=False)
+        self.engine.look(hosted, ticket)
         await call.future
         found: T = detail_of(ticket)
         return found
@@ -353,8 +353,12 @@ class Node:
         """True once nothing is ready and no effect runs or waits; False after some time."""
         until = self.loop.time() + wait_ms / 1000
         while True:
-            busy = await self.look(world, lambda live: bool(live.ring))
-            if not busy and not self.dispatch.works_for(world):
+            # Nothing outside, then nothing inside, and nothing passed between the two meanwhile.
+            head = self.feed.head(world)
+            outside = self.dispatch.works_for(world)
+            busy = await self.on_kernel(lambda: self.engine.busy(world))
+            still = head == self.feed.head(world)
+            if still and not (outside or busy or self.dispatch.works_for(world)):
                 return True
             if self.loop.time() >= until:
                 return False
