@@ -11,8 +11,9 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from tallystick.errors import TallyError
+from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings
 from tallystick.journal.sqlite import SqliteJournal
@@ -155,7 +156,8 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await node.work.close()
     # A passive node came to look; it leaves no record of that.
     if node.engine.failed is None and not node.passive:
-        await node.duties.last()
+        with suppress(Unavailable):  # a sync that fails now is told by `stopped`, like any other
+            await node.duties.last()
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on
     await node.dispatch.close()
