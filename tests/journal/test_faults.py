@@ -133,6 +133,38 @@ def test_the_nth_sync_fails(tmp_path: Path) -> None:
         again.close()
 
 
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I1", "I10")
+def test_a_torn_tail_is_left_out(tmp_path: Path) -> None:
+    """AT-18, RL-18: the WAL cut at every 97th byte of the last commit, or garbled there: it opens
+    without that commit, sound, and goes on; a whole one is all there.
+    """
+    journal = SqliteJournal(tmp_path / "data")
+    writer = Writer(journal)
+    writer.write(1, blobs=blob("kept"))
+    wal = tmp_path / "data" / "tally.db-wal"
+    begin = wal.stat().st_size
+    writer.write(2, 1, blobs=blob("torn" * 3000))
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    journal.close()
+    data = whole["tally.db-wal"]
+    garbled = [
+        data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+        for at in range(begin, len(data), 1999)
+    ]
+    cuts = [data[:at] for at in range(begin, len(data), 97)]
+    for number, torn in enumerate([*cuts, *garbled, data]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tally.db").write_bytes(whole["tally.db"])
+        (folder / "tally.db-wal").write_bytes(torn)
+        again = SqliteJournal(folder)
+        assert spans(again) == ([(1, 1), (2, 3), (4, 4)] if torn is data else [(1, 1)])
+        assert verify_chain(again.read(WORLD), world=WORLD) is None
+        assert isinstance(Writer(again).write(1), Head)
+        again.close()
+
+
 def test_the_wal_is_brought_home(tmp_path: Path) -> None:
     """04 section 3: passive above 16 MiB, whole when idle; for a reader it is tried later."""
     journal = SqliteJournal(tmp_path)

@@ -173,7 +173,7 @@ def test_a_damaged_index_is_made_again(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_another_history_is_forgotten(rig: Rig, tmp_path: Path) -> None:
-    """04 section 3: an index that stands at a frame which the journal does not hold begins again."""
+    """04 section 3: an index that stands at a frame which is not in the journal begins again."""
     index = followed(rig, tmp_path)
     journal = MemoryJournal()
     Writer(journal).write(1, 2, 1)

@@ -364,7 +364,7 @@ class SqliteJournal(SqliteReader):
 
         How many frames went; what they name goes with the next sweep.
         """
-        number = self._id(world)
+        number, gone = self._id(world), 0
         with self._writing(), self._db:
             run = self._db.execute
             run("DELETE FROM frame WHERE world=? AND last<=?", (number, base.seq))
