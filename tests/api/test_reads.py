@@ -273,6 +273,25 @@ def test_health_metrics_and_the_description(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_backup_is_made_beside_service(tmp_path: Path) -> None:
+    """ND-25's door: a backup names each world where it stood; its folder must be new."""
+
+    async def main() -> None:
+        async with serving(tmp_path / "node", Bank()) as served:
+            await filled(served, 2)
+            root = (await get(served, f"{W}/root"))["root"]
+            body = {"dest": str(tmp_path / "copy")}
+            made = await served.http.post("/v1/backup", json=body)
+            assert made.status_code == 200, made.text
+            (world,) = made.json()["worlds"]
+            assert (world["name"], world["root"]) == ("main", root)
+            assert (await served.http.post("/v1/backup", json=body)).status_code == 409
+            odd = await served.http.post("/v1/backup", json={"dest": "../x"})
+            assert odd.status_code == 422
+
+    asyncio.run(main())
+
+
 def test_the_description_is_the_table() -> None:
     """ND-28: OpenAPI 3.1 names every route with its scope, its codes and its body, and no other."""
     found = document(TABLE.routes)

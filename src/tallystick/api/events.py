@@ -6,6 +6,7 @@ One event or a batch; a batch is one commit, and each of its entries is accepted
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -37,7 +38,14 @@ async def send(request: Request) -> Response:
             where={"path": "/idempotency_key"},
         )
     given = submit_of(request, body, key or body.idempotency_key)
-    answer = await request.node.one(request.world, given)
+    begun = perf_counter()
+    (answer,) = await request.node.offer(request.world, given, size=len(request.body))
+    metrics = request.node.metrics
+    if isinstance(answer, Exception):
+        metrics.count("tally_events_total", result="refused")
+        raise answer
+    metrics.observe("tally_ack_seconds", perf_counter() - begun)
+    metrics.count("tally_events_total", result=answer.kind)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if answer.kind == "seen":
         headers = (REPLAYED,)
@@ -97,6 +105,9 @@ async def _send_batch(request: Request, document: dict[str, Any]) -> Response:
         )
     found = await _offered(request, events)
     results = [_result(request.world, index, each) for index, each in enumerate(found)]
+    for each in found:
+        kind = each.kind if isinstance(each, Answer) else "refused"
+        request.node.metrics.count("tally_events_total", result=kind)
     accepted = sum(result["status"] == 202 for result in results)
     status = 202 if accepted == len(results) else 207
     return Response(status, {"results": results})
@@ -117,7 +128,8 @@ async def _offered(request: Request, events: list[Any]) -> list[Answer | TallyEr
         places.append(place)
         found.append(Answer("waiting"))
     if inputs:
-        answers = await request.node.offer(request.world, *inputs)
+        size = len(request.body)
+        answers = await request.node.offer(request.world, *inputs, size=size)
         for place, answer in zip(places, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, TallyError):
                 raise answer

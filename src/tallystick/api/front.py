@@ -115,6 +115,7 @@ class Api:
                 return await request.route.handler(request)
             return await once.answer(request, self.keys)
         except TallyError as why:
+            self.node.metrics.count("tally_refusals_total", code=why.code)
             return problem(why)
         except Exception:
             LOG.exception("a request failed", extra={"code": "node.internal"})

@@ -97,6 +97,12 @@ class AliasBody(Body):
     expect: str | None = None
 
 
+class BackupOptions(Body):
+    """Where a backup goes: a folder of the node's machine that does not exist yet."""
+
+    dest: Annotated[str, Meta(pattern=r"^/")]
+
+
 class VerifyOptions(Body):
     """How much of a world is checked: quick, full, or full and every tick run again."""
 

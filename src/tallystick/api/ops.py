@@ -1,10 +1,15 @@
-"""Care of a node over HTTP: health, metrics, replay, and questions to people."""
+"""Care of a node over HTTP: health, metrics, verify, replay, backup, and questions to people."""
 
 from __future__ import annotations
 
-from tallystick.api.models import AskAnswer, ReplayOptions, VerifyOptions
+from pathlib import Path
+
+from tallystick.api.models import AskAnswer, BackupOptions, ReplayOptions, VerifyOptions
 from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.request import Request, Response
+from tallystick.journal.backup import Backup, backup
+from tallystick.journal.base import Reader
+from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.node.asks import Reply
 from tallystick.views import effects
 from tallystick.views.effects import EffectFilter
@@ -35,6 +40,24 @@ async def replay(request: Request) -> Response:
     """POST W/replay: run the ticks again and compare bytes; the first difference is named."""
     body = request.read(ReplayOptions)
     return Response(value=await request.node.ops.replay(request.world, body.from_seq, body.to_seq))
+
+
+async def make_backup(request: Request) -> Response:
+    """POST /v1/backup: a whole copy at one moment, while the node goes on."""
+    body = request.read(BackupOptions)
+
+    def copy(reader: Reader) -> Backup:
+        assert isinstance(reader, SqliteReader), "a node's journal is a SQLite file"
+        return backup(reader, Path(body.dest))
+
+    made = await request.node.read(copy)
+    shown = {
+        "backup": made.id,
+        "dest": body.dest,
+        "worlds": [each._asdict() for each in made.worlds],
+        "files": len(made.files),
+    }
+    return Response(value=shown)
 
 
 async def list_asks(request: Request) -> Response:

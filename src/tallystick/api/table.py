@@ -72,6 +72,17 @@ NODE: Final = (
         whole_node=True,
     ),
     Route(
+        "POST",
+        "/v1/backup",
+        "admin",
+        ops.make_backup,
+        "a whole copy at one moment",
+        (200, 409, 422),
+        body=models.BackupOptions,
+        content="document",
+        whole_node=True,
+    ),
+    Route(
         "DELETE",
         "/v1/tokens/{id}",
         "admin",
