@@ -171,7 +171,7 @@ def test_a_fork_bomb_ends_with_its_time(box: Box) -> None:
     assert (told.kind, told.code) == ("timeout", "sandbox.timeout")
     assert processes_named(mark) == []
     leaving = ("sh", "-c", "setsid sh -c 'sleep 60; exit' $0 & exec sleep 60", mark)
-    plain = Bounds(isolation="rlimits", timeout_s=1)
+    plain = Bounds(isolation="rlimits", timeout_s=3)
     assert box.no_shell(*leaving, bounds=plain).kind == "timeout"
     left = processes_named(mark)
     for process in left:
@@ -187,8 +187,8 @@ def test_time_has_an_end(box: Box) -> None:
     assert box.no_python(sleep, bounds=Bounds(timeout_s=0.3)).kind == "timeout"
     assert box.no_python(sleep, grant={"max_seconds": 1}).kind == "timeout"
     spin = "def main():\n    while True:\n        pass"
-    assert box.no_python(spin, bounds=Bounds(cpu_s=1)).code == "python.no_answer"
-    assert time.monotonic() - began < 300
+    assert box.no_python(spin, bounds=Bounds(cpu_s=1, timeout_s=400)).code == "python.no_answer"
+    assert time.monotonic() - began < 500
     assert box.python("import time\ndef main():\n    time.sleep(0.1)")["result"] is None
 
 
