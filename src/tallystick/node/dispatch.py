@@ -151,6 +151,10 @@ class Dispatch:
         for name in (*sorted(executor.effects), *names):
             self._lanes[name] = lane
 
+    def route(self, name: str, to: str) -> None:
+        """Let what asks for a name be performed by the executor that serves another one."""
+        self._lanes[name] = self._lanes[to]
+
     def fails_at_restart(self, name: Deferred) -> bool:
         """True when an intent of unknown fate is settled instead of attempted again."""
         lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)

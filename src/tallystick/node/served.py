@@ -14,22 +14,24 @@ from tallystick.node.work import pool_of
 def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor]) -> None:
     """Serve what the settings enable, then what was given; routes have the last word.
 
-    A route leads an effect, or whatever asks for an executor by name, to an enabled executor or to
-    a pool of remote workers.
+    A route leads an effect, or whatever asks for an executor by name, to an executor of this node,
+    whose slots it shares, or to a pool of remote workers.
+    Refuses with `executor.*` a name that nobody brings, and with `config.route` a route to nobody.
     """
     settings, dispatch = node.config.executors, node.dispatch
-    made = {
+    named = {
         name: make_executor(name, settings.of(name), ports)
         for name in settings.enabled
         if name not in WITHOUT_JOBS
     }
-    for executor in (*made.values(), *given):
-        on_restart = str(settings.of(executor.name).get("on_restart", "repeat"))
-        dispatch.serve(executor, (executor.name,), on_restart)
+    named |= {executor.name: executor for executor in given}
+    for name, executor in named.items():
+        on_restart = str(settings.of(name).get("on_restart", "repeat"))
+        dispatch.serve(executor, (name,), on_restart)
     dispatch.divert(asks.EFFECT, node.asks.take)
     dispatch.on_settled += [node.asks.settled, node.work.settled]
     for name, route in settings.routes.items():
-        if route in made:
-            dispatch.serve(made[route], (name,))
+        if route in named:
+            dispatch.route(name, route)
         else:
             dispatch.divert(name, node.work.taker(pool_of(str(route))))
