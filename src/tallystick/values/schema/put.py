@@ -138,11 +138,23 @@ def _plain_text_put(leaf: Leaf) -> Put:
     return put_plain
 
 
+def _keyed(key: bytes, field: Type) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """A key with every short head of a text, and with every small number; empty for other types."""
+    inner = field.inner if isinstance(field, Option) else field
+    kind = inner.kind if isinstance(inner, Scalar) else ""
+    texts = tuple([key + head for head in _TEXT_HEADS]) if kind == "text" else ()
+    numbers = tuple([key + n for n in _NATURALS]) if kind in ("int", "nat") else ()
+    return texts, numbers
+
+
+# tidy: the two commonest kinds of field are written in place; a call costs more than they do
 def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
-    parts = tuple(
-        (name, canon.put_text(name), compile_put(field, lens, depth + 1), is_option(field))
-        for name, field in fields
-    )
+    parts: list[tuple[str, bytes, Put, bool, tuple[bytes, ...], tuple[bytes, ...]]] = []
+    for name, field in fields:
+        key = canon.put_text(name)
+        put_part = compile_put(field, lens, depth + 1)
+        parts.append((name, key, put_part, is_option(field), *_keyed(key, field)))
+    steps = tuple(parts)
     count = len(parts)
     opening = canon.head(5, count)
     as_record = lens.record
@@ -153,12 +165,23 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
         result: dict[str, Any] = {}
         absent = 0
         emit(opening)
-        for name, key, put_field, optional in parts:
-            emit(key)
-            if name in value:
-                result[name] = put_field(value[name], emit)
+        for name, key, put_field, optional, texts, numbers in steps:
+            given = value.get(name, ABSENT)
+            kind = type(given)
+            if texts and kind is str:
+                raw = given.encode()
+                n = len(raw)
+                emit(texts[n] if n < 256 else key + _head(3, n))
+                emit(raw)
+                result[name] = given
+            elif numbers and kind is int and 0 <= given < 256:
+                emit(numbers[given])
+                result[name] = given
+            elif given is not ABSENT:
+                emit(key)
+                result[name] = put_field(given, emit)
             elif optional:
-                emit(NULL)
+                emit(key + NULL)
                 result[name] = None
                 absent += 1
             else:

@@ -172,24 +172,41 @@ _SCALARS: Mapping[str, Take] = {
 }
 
 
+_WHOLE = frozenset({"int", "nat", "time", "duration"})
+
+
 def _record_take(fields: tuple[tuple[str, Type], ...], depth: int) -> Take:
     # The opening of the map and its first key stand together; so every piece is one comparison.
     opening = canon.head(5, len(fields))
-    parts: list[tuple[str, bytes, int, Take]] = []
+    parts: list[tuple[str, bytes, int, Take, str]] = []
     for name, field in fields:
         key = opening + canon.put_text(name)
         opening = b""
-        parts.append((name, key, len(key), compile_take(field, depth + 1)))
+        kind = field.kind if isinstance(field, Scalar) else ""
+        parts.append((name, key, len(key), compile_take(field, depth + 1), kind))
     steps = tuple(parts)
     if not steps:
         return _empty_record
 
     def take_record(data: bytes, pos: int) -> tuple[Any, int]:
         result: dict[str, Any] = {}
-        for name, key, width, take_field in steps:
+        for name, key, width, take_field, kind in steps:
             if not data.startswith(key, pos):
                 raise Misfit("missing_field")
-            result[name], pos = take_field(data, pos + width)
+            pos += width
+            first = data[pos]
+            # Short texts and small numbers are read in place: a call costs more than they do.
+            if kind == "text" and 0x60 <= first < 0x78:
+                begin = pos + 1
+                pos = begin + first - 0x60
+                if pos > len(data):
+                    raise Misfit("bad_format")
+                result[name] = data[begin:pos].decode()
+            elif first < 24 and kind in _WHOLE:
+                result[name] = first
+                pos += 1
+            else:
+                result[name], pos = take_field(data, pos)
         return result, pos
 
     return take_record
