@@ -187,6 +187,10 @@ class Reader(History, Protocol):
         """Digest and size of every blob of the world's own, in order of digest."""
         ...
 
+    def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same with their bytes, each checked against its digest; None for damaged ones."""
+        ...
+
     def added(self, world: str, digest: bytes) -> int:
         """The sequence behind which a blob of the world's own was added; -1 when there is none."""
         ...

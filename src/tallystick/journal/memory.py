@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from tallystick.journal.base import (
     Append,
@@ -243,6 +244,11 @@ class MemoryJournal:
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
         """Digest and size of every blob of the world's own."""
         return iter(sorted((digest, len(data)) for digest, data in self._book(world).blobs.items()))
+
+    def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same with their bytes."""
+        for digest, data in sorted(self._book(world).blobs.items()):
+            yield digest, data if sha256(data).digest() == digest else None
 
     def added(self, world: str, digest: bytes) -> int:
         """The sequence behind which a blob was added."""

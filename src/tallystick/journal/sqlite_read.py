@@ -212,6 +212,15 @@ class SqliteReader:
         query = "SELECT hash, size FROM blob WHERE world=? ORDER BY hash"
         return self._rows(query, (self._place(world).id,))
 
+    def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same with their bytes; None for those that are damaged."""
+        query = "SELECT hash, body FROM blob WHERE world=? ORDER BY hash"
+        for digest, body in self._rows(query, (self._place(world).id,)):
+            try:
+                yield digest, self._whole(world, digest, body)
+            except JournalCorrupt:
+                yield digest, None
+
     def large_blobs(self) -> Iterator[tuple[str, bytes]]:
         """World and digest of every blob that is a file."""
         return self._rows(
