@@ -17,7 +17,7 @@ from tallystick.testing import (
 )
 from tallystick.testing.sources import built
 from tests.workflow.apps import HELLO, ORDER
-from tests.workflow.names import loaded
+from tests.workflow.names import loaded, names_of
 from tests.workflow.test_flows import SAGA, settle_work
 
 pytest_plugins = ["pytester"]
@@ -25,7 +25,7 @@ pytest_plugins = ["pytester"]
 
 def pays(world):
     """An order is charged, times out, waits and is paid; the jitter of the wait may differ."""
-    app = world.names
+    app = names_of(world)
     world.send(app.Placed(order_id="o1", cents=500))
     world.settle(app.Charge, timeout()).advance("5s")
     world.settle(app.Charge, ok(app.Charged(ref="r")))
@@ -33,31 +33,27 @@ def pays(world):
     return state.phase, state.retry.attempt, world.events(app.Paid), len(world.params(app.Charge))
 
 
+def cells_after_paying(world) -> None:
+    """An order is paid; all cells are compared."""
+    app = names_of(world)
+    world.send(app.Placed(order_id="o1", cents=500))
+    world.settle(app.Charge, ok(app.Charged(ref="r")))
+
+
 def books(world) -> None:
     """Two acts in parallel, then an event."""
-    app = world.names
+    app = names_of(world)
     world.send(app.Go(key="a"))
     settle_work(world, app, 2)
     settle_work(world, app, 1)
     world.send(app.Note(key="a", n=7))
 
 
-def maker(source: str):
-    """Makes worlds of a source that know their app's names."""
-
-    def make():
-        world, app = loaded(source)
-        world.names = app
-        return world
-
-    return make
-
-
 @pytest.mark.clause("K-48", "K-26")
 @pytest.mark.parametrize(("source", "scenario"), [(ORDER, pays), (SAGA, books)])
 def test_a_crash_anywhere_loses_and_doubles_nothing(source: str, scenario) -> None:
     """AU-25: killed before and after every append, dispatch and receipt; equal states."""
-    survived = crash_everywhere(maker(source), scenario)
+    survived = crash_everywhere(source, scenario)
     assert survived.crashes > 20
     assert {"frame.built", "journal.appended", "journal.flushed"} <= set(survived.places)
 
@@ -65,22 +61,20 @@ def test_a_crash_anywhere_loses_and_doubles_nothing(source: str, scenario) -> No
 def test_a_lost_frame_is_found() -> None:
     """AU-24 control: a world whose crash also loses its last settled state is found."""
 
-    def make():
-        world, app = loaded(ORDER)
-        world.names = app
+    def make(app):
+        world = TestWorld(app, twice=False)
         crash = world.crash
 
         def forgetting():
             crash()
-            # The defect: the order starts anew under another name after each crash.
-            world.send(app.Placed(order_id="ghost", cents=1))
-            return world
+            # The defect: a crash makes work that nobody asked for.
+            return world.send(names_of(world).Placed(order_id="ghost", cents=1))
 
         world.crash = forgetting
         return world
 
     with pytest.raises(AssertionError, match="killed at"):
-        crash_everywhere(make, pays)
+        crash_everywhere(ORDER, cells_after_paying, make)
 
 
 def test_settling_what_is_not_open_is_an_error_of_the_test() -> None:

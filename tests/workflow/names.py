@@ -16,8 +16,13 @@ def loaded(source: str, **more: Any) -> tuple[TestWorld, SimpleNamespace]:
     """A world of the source, and the classes and functions as that world's app knows them."""
     made = built(source, more.pop("denied")) if "denied" in more else _built(source)
     world = TestWorld(made, **more)
+    return world, names_of(world)
+
+
+def names_of(world: TestWorld) -> SimpleNamespace:
+    """What the source of a world defines."""
     code = next(iter(world.app.workflows.values())).tick
-    return world, SimpleNamespace(**{k: v for k, v in code.__globals__.items() if k.isidentifier()})
+    return SimpleNamespace(**{k: v for k, v in code.__globals__.items() if k.isidentifier()})
 
 
 @cache

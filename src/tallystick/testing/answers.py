@@ -13,6 +13,10 @@ from tallystick.values import canon
 from tallystick.workflow.ctx import plain_of
 
 
+class Crash(BaseException):
+    """The process dies here; a world answers by opening its journal again."""
+
+
 class Said(Protocol):
     """An answer that can be given to one open request."""
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
-
-
-class Crash(BaseException):
-    """The process dies here."""
+from tallystick.testing.answers import Crash
+from tallystick.testing.sources import Built, built
+from tallystick.testing.world import TestWorld
 
 
 class Survived(NamedTuple):
@@ -37,22 +36,30 @@ class _Killer:
             raise Crash(name)
 
 
-def crash_everywhere(make: Callable[[], Any], scenario: Callable[[Any], Any]) -> Survived:
-    """Run a scenario on worlds of `make`, killed once at each place that it passes.
+def crash_everywhere(
+    app: Any, scenario: Callable[[Any], Any], make: Callable[[Any], Any] | None = None
+) -> Survived:
+    """Run a scenario on worlds of an app, killed once at each place that it passes.
 
     Equal are what the scenario returns, or else the state and status of every cell.
     Every intent has at most one settlement, and every journal replays to its root.
     """
-    calm, world = _Killer(None), make()
+    ready, new = built(app), make or _world
+    calm, world = _Killer(None), new(ready)
     expected = _played(world, scenario, calm)
     for number in range(len(calm.passed)):
-        killer, world = _Killer(number), make()
+        killer, world = _Killer(number), new(ready)
         seen = _played(world, scenario, killer)
         place = f"killed at {calm.passed[number]} (number {number})"
         assert world.crashes == 1, f"{place}: the world went on"
         assert seen == expected, f"{place}: {seen!r} is not {expected!r}"
         world.assert_replays()
     return Survived(len(calm.passed), tuple(dict.fromkeys(calm.passed)))
+
+
+def _world(app: Built) -> Any:
+    # Not every tick twice: each run is verified as a whole.
+    return TestWorld(app, twice=False)
 
 
 def _played(world: Any, scenario: Callable[[Any], Any], killer: _Killer) -> Any:

@@ -30,8 +30,7 @@ from tallystick.modules.runners import Runners
 from tallystick.node.driver import Driver, Ports, Published, Publisher
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
-from tallystick.testing.answers import Said
-from tallystick.testing.crash import Crash
+from tallystick.testing.answers import Crash, Said
 from tallystick.testing.sources import built
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
@@ -85,12 +84,13 @@ class TestWorld:
 
     `app` is a `Bundle`, source text, files by path, or what `built` made of one of these.
     `denied` lists effects that policy refuses; `cache` is how many async flows stay live.
+    Every tick runs twice and must give the same bytes, unless `twice` is False.
     """
 
     __test__ = False  # not a test, whatever its name looks like to a collector
 
     def __init__(
-        self, app: Any, *, seed: int = 0, denied: Any = (), world: str = WORLD, cache: int = 4096
+        self, app: Any, *, seed: int = 0, denied: Any = (), cache: int = 4096, twice: bool = True
     ) -> None:
         self.app, self.bundle, self.library = built(app, denied)
         self.journal = MemoryJournal()
@@ -101,10 +101,11 @@ class TestWorld:
         self._sent = 0
         self._cache = cache
         self._scripts: dict[str, list[Said]] = {}
-        self._id = world
+        self._id = WORLD
+        self._twice = twice
         late = _Late()
         new = NewWorld(
-            world,
+            WORLD,
             self.bundle.root_digest,
             self.bundle.manifest_digest,
             self.bundle.blobs(),
@@ -115,7 +116,7 @@ class TestWorld:
         late.blobs = self.driver.blobs
 
     def _runner(self, blobs: Any) -> Runners:
-        return Runners(blobs, library=self.library, check_all=True, async_cache=self._cache)
+        return Runners(blobs, library=self.library, check_all=self._twice, async_cache=self._cache)
 
     def _ports(self) -> Ports:
         return Ports(self.journal, self.clock, Publisher(self.published.append), self.points)
@@ -350,7 +351,7 @@ class TestWorld:
         self.driver.run_until_idle()
         live = self.root()
         blobs = self.driver.blobs
-        runner = Runners(blobs, library=self.library, check_all=True)
+        runner = Runners(blobs, library=self.library)
         folded = open_world(self._id, self.journal.read(self._id), blobs, runner)
         assert root(folded) == live, "the fold from genesis is another world"
         again = open_world(self._id, [], blobs, Runners(blobs, library=self.library))
