@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ async def called(folder: Path, paths: list[str]) -> tuple[list[dict[str, Any]], 
             config_of(folder, {}, {}), lambda blobs: PythonRunner(canary_world.FUNCTIONS)
         )
         try:
+            assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)
             node.outside._bindings.vault.set("key", CANARY)
             world = await node.create("main", canary_world.bundle("store:key"))
             states = []

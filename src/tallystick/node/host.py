@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, ExecutorPorts
-from tallystick.executors.secrets import Bindings
+from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.world import Settings
@@ -86,6 +86,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.engine.start()
     try:
         if not passive:
+            forbid_core_dumps()
             ports = ExecutorPorts(files.root, bindings, node.clock.now_ns)
             serve_executors(node, ports, executors)
         await _open_worlds(node, passive=passive)
