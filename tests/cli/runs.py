@@ -66,7 +66,11 @@ class Live:
         self.process = subprocess.Popen(
             command, cwd=folder, stdout=self._log, stderr=self._log, env=environment()
         )
-        self.wait(lambda: live_node(self.data))
+        try:
+            self.wait(lambda: live_node(self.data))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def log(self) -> str:

@@ -119,3 +119,19 @@ def test_init_overwrites_nothing(tmp_path: Path):
     assert (done.code, done.problem["code"]) == (2, "init.exists")
     assert (tmp_path / "app" / "app.py").read_text() == "mine"
     assert not (tmp_path / "app" / "bank.py").exists()
+
+
+@pytest.mark.clause("K-29", "X-24")
+@pytest.mark.parametrize("name", ["hello", "orders"])
+def test_every_template_passes_the_check(tmp_path: Path, name: str):
+    """ND-28: what `init` writes is without findings; the grant of `orders` names the bank alone."""
+    assert tally("init", str(tmp_path / "app"), "--template", name).code == 0
+    app = str(tmp_path / "app" / "app.py")
+    words = ("bundle", "check", app, "--authority", "structural", "--strict", "--canonical")
+    done = tally(*words, "--json")
+    assert done.code == 0, done.out
+    if name == "orders":
+        manifest = done.value["canonical"][-1]
+        assert manifest["module_bindings"]["shop/orders@1"]["slots"]["http.out"] == "bank"
+        (bank,) = (row for row in manifest["authority"]["grants"] if row["name"] == "bank")
+        assert bank["params"]["cidrs"] == ["127.0.0.1/32"]

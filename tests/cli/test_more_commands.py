@@ -14,54 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from tallystick import __version__
-from tallystick.cli import demo, demo_lines, orders, simulate
+from tallystick.cli import simulate
 from tallystick.cli.main import main, tally
-from tallystick.errors import ReplayDiverged, UnknownName
-from tests import worlds
-from tests.kernel import mixed
-
-
-@pytest.mark.clause("K-25")
-def test_the_demonstration_prints_the_same_every_time():
-    """ST-11: two runs print the same, end with equal roots, and show each frame of the journal."""
-    first, second = (CliRunner().invoke(tally, ["demo"]) for _ in range(2))
-    assert (first.exit_code, first.output) == (0, second.output)
-    assert first.output.rstrip().endswith("\nequal")
-    told = json.loads(CliRunner().invoke(tally, ["demo", "--json"]).output)
-    assert told["root"] in first.output
-    assert told["equal"] is True
-    assert first.output.count(" + ") == len({line["frame"] for line in told["trace"]})
-
-
-@pytest.mark.clause("K-19")
-def test_a_lost_world_that_opens_otherwise_stops_the_story(monkeypatch: pytest.MonkeyPatch):
-    """ST-11: the story compares roots itself; another root is an error, not a line of output."""
-    story = demo.Story(lambda _text: None)
-    story.place()
-    roots = iter([b"one", b"other"])
-    monkeypatch.setattr(demo, "root", lambda _world: next(roots))
-    with pytest.raises(ReplayDiverged):
-        story.die()
-
-
-def test_a_replay_that_differs_ends_with_4(monkeypatch: pytest.MonkeyPatch):
-    """ST-11: `tally demo` says NOT EQUAL and exits with the code of a divergence."""
-    plain = demo.Story.proof
-    monkeypatch.setattr(demo.Story, "proof", lambda self: {**plain(self), "equal": False})
-    done = CliRunner().invoke(tally, ["demo"])
-    assert done.exit_code == 4
-    assert "NOT EQUAL" in done.output
-
-
-def test_a_story_whose_ticks_differ_is_refused():
-    """ST-11: run again with other code, the proof raises the first difference."""
-    story = demo.Story(lambda _text: None)
-    story.tell()
-    other = {**orders.FUNCTIONS, ("shop/code@1", "orders:ledger"): lambda *_: {"orders": 9}}
-    story.runner = demo.PythonRunner(other)
-    with pytest.raises(ReplayDiverged):
-        story.proof()
-
+from tallystick.errors import UnknownName
 
 # ---- endings --------------------------------------------------------------------------------
 
@@ -122,44 +77,6 @@ def test_the_package_is_the_command(
     monkeypatch.delitem(sys.modules, module if module.endswith("main") else "none", raising=False)
     runpy.run_module(module, run_name="__main__")
     assert capsys.readouterr().out.strip().endswith(__version__)
-
-
-# ---- the order world ------------------------------------------------------------------------
-
-
-def receipt(status: str, effect: str = orders.CHARGE) -> dict[str, Any]:
-    return {"$tag": "Receipt", "$value": {"status": {"$tag": status}, "effect": effect}}
-
-
-def test_an_order_is_refused_after_four_attempts():
-    """ST-11: charge, pause, charge again; the fourth error ends the order with its reason."""
-    placed = {"$tag": "Placed", "$value": {"order_id": "o", "cents": 5}}
-    ctx = {"logical_now_ns": 7}
-    made = orders.orders(None, placed, ctx)
-    for attempt in range(1, 4):
-        assert made.state["attempt"] == attempt
-        assert made.effects[0]["idempotency_key"] == b"charge/%d" % attempt
-        made = orders.orders(made.state, receipt("error"), ctx)
-        assert made.effects[0]["params"]["deliver_at_ns"] == 7 + orders.PAUSE_NS
-        made = orders.orders(made.state, receipt("ok", orders.TIMER), ctx)
-    made = orders.orders(made.state, receipt("timeout"), ctx)
-    assert (made.status, made.reason["code"]) == ("failed", "payment.timeout")
-    assert made.state["phase"] == "refused"
-    assert orders.orders(None, receipt("ok"), ctx).state is None
-    assert orders.orders(made.state, placed, ctx).state == made.state
-
-
-def test_every_record_has_a_line():
-    """K-25: a trace names each record in its order; those without a sentence stay empty."""
-    rig = mixed.mixed_rig()
-    mixed.play(rig)
-    rig.send(worlds.GO, worlds.go("a", "note"))
-    told = list(demo_lines.lines(rig.journal.read(rig.world.id)))
-    assert [line["seq"] for line in told] == list(range(1, rig.world.seq + 1))
-    kinds = [type(record).__name__ for record in rig.records()]
-    assert [line["record"] for line in told] == kinds
-    for line in told:
-        assert bool(line["text"]) == (line["record"] in demo_lines.LINES)
 
 
 # ---- the simulation -------------------------------------------------------------------------

@@ -225,4 +225,4 @@ def test_a_worker_says_what_it_lacks(tmp_path: Path):
     assert (done.code, done.problem["code"]) == (2, "key.unknown")
     assert tally("key", "new", *data).code == 0
     done = tally("worker", "--executor", "nothing.here:Payments", *there, *data)
-    assert (done.code, done.problem["code"]) == (2, "executor.unknown")
+    assert (done.code, done.problem["code"]) == (2, "executor.broken")

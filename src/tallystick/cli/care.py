@@ -17,16 +17,23 @@ def _backup(call: Any, options: Options) -> Done:
 
 
 def _gc(call: Any, options: Options) -> Done:
-    return Done(call.ask(Request("POST", "/v1/gc", body={"dry_run": options["dry_run"]})))
+    from tallystick.cli.collect import collect  # noqa: PLC0415  # a node is a heavy import
 
+    return Done(collect(call.config, dry_run=options["dry_run"]))
+
+
+BACKUP = {"backup": str, "dest": str, "worlds": [ANY], "files": int}
 
 VERBS = (
-    Verb("backup", "a copy of everything, while the node runs", _backup, (arg("dest"),), ANY),
+    Verb("backup", "a copy of everything, while the node runs", _backup, (arg("dest"),), BACKUP),
     Verb(
         "gc",
         "remove what nothing names any more",
         _gc,
         (flag("dry-run", "say what would go"),),
-        ANY,
+        {
+            "dry_run": bool,
+            "worlds": [{"world": str, "orphans": int, "bytes": int, "removed": int}],
+        },
     ),
 )

@@ -1,210 +1,180 @@
-"""`tally demo`: an order is placed, charged, refused once, retried, and the node dies on the way.
+"""`tally demo`: orders are paid at a bank that fails once, the node is killed, nothing is lost.
 
-Everything happens in this process over the memory journal: what is thrown away in the middle is
-the whole live world, and what is opened again is only what the journal holds.
+Bank and node are processes of their own; what the story tells was seen from outside.
 """
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from hashlib import sha256
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any, Final
 
-import click
+from rich.console import Console
+from rich.markup import escape
 
-from tallystick.cli import demo_lines, orders
-from tallystick.errors import ReplayDiverged
-from tallystick.journal.memory import MemoryJournal
-from tallystick.kernel.inputs import Receipt, Sample, Settle, Submit
-from tallystick.kernel.replay import open_world, verify
-from tallystick.kernel.roots import root, state_root
-from tallystick.kernel.settle import statement_of
-from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Ports, Published, Publisher
-from tallystick.node.points import Points
-from tallystick.node.worlds import NewWorld, create_world, open_driver
-from tallystick.values import canon
-from tallystick.values.seal import KeyPair
+from tallystick.cli.shape import ANY, HASH
+from tallystick.cli.verb import BROKEN, OK, Done, Options, Verb, flag
+from tallystick.errors import TallyError
 
-WORLD = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
-START_NS = 1_700_000_000_000_000_000
-
-
-class StoryClock:
-    """Time and chance of the story, so that every run of it prints the same."""
-
-    def __init__(self) -> None:
-        self.now_ns = START_NS
-        self._count = 0
-
-    def sample(self) -> Sample:
-        """The story's time; entropy by counting."""
-        self._count += 1
-        seed = sha256(b"story %d" % self._count).digest()
-        return Sample(self.now_ns, seed + sha256(seed).digest())
-
-
-class Payments:
-    """A payment service in this process: it refuses the first charge it ever sees."""
-
-    def __init__(self, pair: KeyPair) -> None:
-        self._pair = pair
-        self.waiting: deque[Published] = deque()
-        self.calls: list[str] = []
-
-    def publish(self, job: Published) -> None:
-        """Take a job; it is performed when the story says so."""
-        self.waiting.append(job)
-
-    def perform(self, driver: Driver) -> None:
-        """Perform what waits, and hand the sealed receipts to the driver."""
-        while self.waiting:
-            job = self.waiting.popleft()
-            self.calls.append(job.dispatch_key.hex()[:8])
-            status, payload = self._outcome(job)
-            receipt = Receipt(
-                world=job.world,
-                intent=job.intent,
-                effect=job.effect,
-                status=status,
-                payload=canon.encode(payload),
-                executor=job.executor,
-                attempt=job.attempt,
-                started_ns=START_NS,
-                ended_ns=START_NS,
-                usage=None,
-                seal={},
-            )
-            sealed = receipt._replace(seal=self._pair.sign(statement_of(receipt)))
-            driver.offer(Settle(driver.clock.sample(), sealed))
-
-    def _outcome(self, job: Published) -> tuple[str, dict[str, Any]]:
-        if len(self.calls) == 1:
-            return "error", {
-                "kind": "server_error",
-                "code": "bank.down",
-                "message": "the bank is down",
-                "retryable": True,
-                "retry_after_ns": None,
-                "details_ref": None,
-            }
-        return "ok", {"ref": "pay-" + canon.decode(job.params)["token"]}
+ORDERS: Final = (("o-1", 1250), ("o-2", 990))
+CELLS: Final = "/cells/shop%2Forders%401/"
 
 
 class Story:
-    """The demonstration, told in acts."""
+    """The demonstration, told in acts; `say` gets each line of it."""
 
-    def __init__(self, say: Any) -> None:
+    def __init__(self, stage: Any, say: Any) -> None:
+        self.stage = stage
         self.say = say
-        self.journal = MemoryJournal()
-        self.clock = StoryClock()
-        self.pair = KeyPair(sha256(b"a key for the demonstration").digest())
-        self.payments = Payments(self.pair)
-        self.runner = PythonRunner(orders.FUNCTIONS)
-        self.bundle = orders.bundle()
-        self.driver = self._create()
+        self.events: dict[str, int] = {}
 
-    def _ports(self) -> Ports:
-        return Ports(self.journal, self.clock, Publisher(self.payments.publish), Points())
+    def tell(self) -> dict[str, Any]:
+        """The whole story, and what came of it."""
+        self.open()
+        self.place()
+        killed_at = self.kill()
+        self.come_back()
+        return self.proof(killed_at)
 
-    def _create(self) -> Driver:
-        new = NewWorld(
-            world=WORLD,
-            bundle=self.bundle.root_digest,
-            manifest=self.bundle.manifest_digest,
-            blobs=dict(self.bundle.blobs()),
-            node_key=self.pair.public,
-        )
-        return create_world(self._ports(), new, self.runner)
+    def open(self) -> None:
+        """A bank and a node begin."""
+        self.stage.prepare(refusals=1)
+        self.stage.start()
+        self.say("a bank and a node run, each a process of its own; the world is made from app.py")
 
     def place(self) -> None:
         """Two orders come in, one of them twice under one Idempotency-Key."""
-        self.say("two orders come in; the second is sent twice with one Idempotency-Key")
-        for order_id, cents in (("o-1", 1250), ("o-2", 990), ("o-2", 990)):
-            value = {"order_id": order_id, "cents": cents}
-            key = order_id.encode()
-            given = Submit(self.clock.sample(), orders.PLACED, value, idem_key=key)
-            self.driver.offer(given)
-        self.driver.run_until_idle()
+        first, *others = ORDERS
+        self._send(*first)
+        self.stage.until(lambda: self._phase(first[0]) == "waiting", "the first charge failed")
+        self.say("the first order comes in; the bank is down, so it waits before it tries again")
+        for order, cents in (*others, *others):
+            self._send(order, cents)
+        self.say("the second comes in twice, with one Idempotency-Key: it is charged once")
 
-    def charge(self) -> None:
-        """The payment service answers."""
-        self.payments.perform(self.driver)
-        self.driver.run_until_idle()
+    def _send(self, order: str, cents: int) -> None:
+        body = {"schema": "shop/Placed@1", "value": {"order_id": order, "cents": cents}}
+        headers = {"Idempotency-Key": order}
+        sent = self.stage.ask("POST", "/events", body=body, headers=headers)
+        self.events[order] = sent["seq"]
 
-    def die(self) -> None:
-        """Throw the live world away and open it from the journal."""
-        before = root(self.driver.world)
-        self.payments.waiting.clear()
-        self.driver = open_driver(self._ports(), WORLD, self.runner)
-        after = root(self.driver.world)
-        self.say(f"the node dies; opened again by fold: root {after.hex()[:16]}")
-        if before != after:
-            raise ReplayDiverged("the opened world is another one than the lost one")
-        self.driver.resume()
+    def _cell(self, order: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.stage.ask("GET", CELLS + order)
+        return found
 
-    def wait(self) -> None:
-        """The pause before the retry passes."""
-        self.say("the pause is over; the timer fires and the charge is tried again")
-        self.clock.now_ns += 2 * orders.PAUSE_NS
-        self.driver.settle_due()
-        self.driver.run_until_idle()
+    def _phase(self, order: str) -> Any:
+        try:
+            state = self._cell(order)["state"]
+        except TallyError as why:
+            if why.code != "cell.unknown":
+                raise
+            return None
+        phase = None if state is None else state["phase"]
+        return phase["$tag"] if isinstance(phase, dict) else phase
 
-    def tell(self) -> None:
-        """The whole demonstration."""
-        self.place()
-        self.charge()
-        self.die()
-        self.wait()
-        self.charge()
+    def kill(self) -> int:
+        """SIGKILL while a timer is open."""
+        self.stage.until(lambda: self._phase(ORDERS[-1][0]) == "paid", "the second is paid")
+        head: int = self.stage.ask("GET", "/journal/head")["seq"]
+        self.stage.kill()
+        self.say("kill -9 in the middle: the node gets no chance to save anything")
+        return head
 
-    def proof(self) -> dict[str, Any]:
-        """Run everything again and compare the roots."""
-        frames = list(self.journal.read(WORLD))
-        again = verify(open_world(WORLD, [], self.driver.blobs, self.runner), frames)
-        live = root(self.driver.world)
-        if again.first is not None:
-            raise again.first.error()
+    def come_back(self) -> None:
+        """The same folder, another process."""
+        self.stage.start()
+        self.say(
+            "a new node opens the journal and goes on: the timer fires, the charge is repeated"
+        )
+        for order, _ in ORDERS:
+            self.stage.until(lambda order=order: self._phase(order) == "paid", f"{order} is paid")
+        self.stage.until(self._summed, "the ledger has both")
+
+    def _summed(self) -> bool:
+        found = self.stage.ask("GET", "/cells/shop%2Fledger%401/-")
+        return bool(found["state"] and found["state"]["orders"] == len(ORDERS))
+
+    def proof(self, killed_at: int) -> dict[str, Any]:
+        """Every tick again, the roots compared; what the bank saw; the trace of the first order."""
+        replayed = self.stage.ask("POST", "/replay", body={})
+        live = self.stage.ask("GET", "/root")
+        trace = self.stage.ask("GET", "/trace", query={"seq": self.events[ORDERS[0][0]]})
+        bank = self.stage.entries()
+        code = self.stage.stop()
+        charged = sorted(row["order"] for row in bank if row["what"] == "charged")
+        equal = replayed["ok"] and replayed["root"] == live["root"]
         return {
-            "world": WORLD,
-            "seq": self.driver.world.seq,
-            "ticks": again.ticks,
-            "records": again.records,
-            "calls": self.payments.calls,
-            "state_root": canon.text_of(state_root(self.driver.world)),
-            "root": canon.text_of(live),
-            "replayed_root": canon.text_of(again.root),
-            "equal": live == again.root,
+            "equal": bool(equal and charged == [order for order, _ in ORDERS] and code == 0),
+            "killed_at": killed_at,
+            "ticks": replayed["ticks"],
+            "root": live["root"],
+            "replayed_root": replayed["root"],
+            "bank": bank,
+            "exit": code,
+            "trace": trace,
         }
 
 
-def show_trace(story: Story) -> None:
-    """Print the journal; a gap stands between frames."""
-    last = 0
-    for line in demo_lines.lines(story.journal.read(WORLD)):
-        mark = "|" if line["frame"] == last else "+"
-        last = line["frame"]
-        click.echo(f"{line['seq']:>4} {mark} {line['kind']:<10} {line['text']}")
+def _demo(call: Any, options: Options) -> Done:
+    from tallystick.cli.stage import Stage  # noqa: PLC0415  # processes, only here
+
+    with _folder(keep=options["keep"]) as folder:
+        stage = Stage(folder)
+        try:
+            told = Story(
+                stage, lambda text: call.console.print(f"* {escape(text)}", soft_wrap=True)
+            ).tell()
+        finally:
+            stage.close()
+        if options["keep"]:
+            call.say(f"kept: {folder}")
+    return Done(told, OK if told["equal"] else BROKEN)
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def demo(*, as_json: bool) -> None:
-    """Run an order world in memory: a refusal, a retry, a crash, and a replay with equal roots."""
-    story = Story(lambda text: None if as_json else click.echo(f"* {text}"))
-    story.tell()
-    proof = story.proof()
-    if as_json:
-        proof["trace"] = list(demo_lines.lines(story.journal.read(WORLD)))
-        click.echo(json.dumps(proof, indent=2))
-        return
-    click.echo("")
-    show_trace(story)
-    click.echo("")
-    click.echo(f"{proof['ticks']} ticks in {proof['records']} records were run again")
-    click.echo(f"live root     {proof['root']}")
-    click.echo(f"replayed root {proof['replayed_root']}")
-    click.echo("equal" if proof["equal"] else "NOT EQUAL")
-    if not proof["equal"]:
-        raise SystemExit(4)
+@contextmanager
+def _folder(*, keep: bool) -> Iterator[Path]:
+    made = Path(mkdtemp(prefix="tally-demo-"))
+    try:
+        yield made
+    finally:
+        if not keep:
+            rmtree(made)
+
+
+def _picture(console: Console, value: Any) -> None:
+    from tallystick.views.trace import picture  # noqa: PLC0415  # a heavy import
+
+    console.print()
+    for line in picture(value["trace"]):
+        console.print(escape(line), soft_wrap=True)
+    console.print()
+    for row in value["bank"]:
+        console.print(f"bank: {row['what']:<8} {row['order']}  {row['cents']} cents")
+    console.print(f"\n{value['ticks']} ticks were run again")
+    console.print(f"live root     {value['root']}", soft_wrap=True)
+    console.print(f"replayed root {value['replayed_root']}", soft_wrap=True)
+    console.print("equal" if value["equal"] else "NOT EQUAL")
+
+
+VERBS = (
+    Verb(
+        "demo",
+        "orders, a failing bank, kill -9, and a replay with equal roots",
+        _demo,
+        (flag("keep", "keep the folder"),),
+        {
+            "equal": bool,
+            "killed_at": int,
+            "ticks": int,
+            "root": HASH,
+            "replayed_root": HASH,
+            "bank": [{"what": str, "order": str, "cents": int}],
+            "exit": int,
+            "trace": ANY,
+        },
+        _picture,
+    ),
+)

@@ -41,9 +41,10 @@ def _leaf(command: Verb) -> click.Command:
         call = LiveCall(_options_of(context, given))
         try:
             done = command.run(call, given)
-            if call.options.json:
-                if done.value is not None:
-                    call.print_json(done.value)
+            if done.value is None:
+                pass  # the command spoke while it worked
+            elif call.options.json:
+                call.print_json(done.value)
             else:
                 command.show(call.console, done.value)
         finally:
@@ -91,15 +92,6 @@ def _tree() -> click.Group:
 
 
 tally = _tree()
-
-
-@tally.command("demo", help="an order world: a refusal, a retry, a crash, a replay")
-@click.option("--json", is_flag=True)
-def _demo(*, json: bool) -> None:
-    from tallystick.cli.demo import demo  # noqa: PLC0415  # needs the whole kernel
-
-    assert demo.callback is not None, "click keeps the function"
-    demo.callback(as_json=json)
 
 
 def main() -> None:

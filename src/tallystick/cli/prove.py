@@ -12,6 +12,7 @@ from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
 from tallystick.cli.verb import BROKEN, NO, OK, Done, Options, Verb, W, filled, flag, opt, picked
 from tallystick.errors import Rejected
+from tallystick.node.keys import read_keys
 
 
 def _replay(call: Any, options: Options) -> Done:
@@ -45,21 +46,48 @@ def _verify(call: Any, options: Options) -> Done:
     chosen = [level for level in ("quick", "full", "replay") if options[level]]
     if len(chosen) > 1:
         raise Rejected("choose one of --quick, --full, --replay", code="request.usage")
+    level = chosen[0] if chosen else "full"
+    call.say(f"verifying, {level} ...")
     if options["bundle"]:
-        return _verify_bundle(options["bundle"])
-    body: dict[str, Any] = {"level": chosen[0] if chosen else "full"}
+        return _verify_file(Path(options["bundle"]), options["checkpoints"])
     if options["checkpoints"]:
-        body["checkpoints"] = Path(options["checkpoints"]).read_text("utf-8")
-    call.say(f"verifying, {body['level']} ...")
-    found = call.ask(Request("POST", filled(W + "/verify", call, {}), body=body))
+        return _verify_beside(call, level, Path(options["checkpoints"]))
+    body = {"level": level}
+    return _judged(call.ask(Request("POST", filled(W + "/verify", call, {}), body=body)))
+
+
+def _judged(found: Any) -> Done:
     return Done(found, OK if found["ok"] else NO)
 
 
-def _verify_bundle(path: str) -> Done:
-    """A bundle on disk, every byte of it hashed again; needs no node."""
+def _verify_beside(call: Any, level: str, copies: Path) -> Done:
+    """Against checkpoints that were kept elsewhere: read here, whoever else writes."""
+    from tallystick.cli.carry import journal_of  # noqa: PLC0415  # heavy
+    from tallystick.journal.checkpoints import read_file  # noqa: PLC0415  # heavy
+    from tallystick.journal.verify import verify  # noqa: PLC0415  # heavy
+
+    if level == "replay":
+        raise Rejected("--checkpoints goes with --quick or --full", code="request.usage")
+    keys = {key.pair.key_id: key.pair.public for key in read_keys(call.data / "keys")}
+    with journal_of(call) as reader:
+        world = reader.resolve(call.world)
+        rows = read_file(copies, world)
+        return _judged(verify(reader, world, level, checkpoints=rows, keys=keys).shape())
+
+
+def _verify_file(place: Path, copies: str | None) -> Done:
+    """An export of a world, or a bundle of definitions, judged alone; no node is needed."""
+    if _is_export(place):
+        from tallystick.journal.checkpoints import read_file  # noqa: PLC0415  # heavy
+        from tallystick.journal.imports import opened  # noqa: PLC0415  # heavy
+        from tallystick.journal.verify import verify  # noqa: PLC0415  # heavy
+
+        with opened(place) as (journal, world):
+            rows = read_file(Path(copies), world) if copies else ()
+            return _judged(verify(journal, world, checkpoints=rows).shape())
     from tallystick.cli.sources import built_bundle  # noqa: PLC0415  # only here
 
-    bundle = built_bundle(Path(path))
+    bundle = built_bundle(place)
     return Done(
         {
             "bundle": bundle.root,
@@ -68,6 +96,15 @@ def _verify_bundle(path: str) -> Done:
             "artifacts": len(bundle.artifacts),
         }
     )
+
+
+def _is_export(place: Path) -> bool:
+    from tallystick.journal.export import MAGIC  # noqa: PLC0415  # heavy
+
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 VERBS = (
@@ -92,7 +129,7 @@ VERBS = (
             flag("quick", "the newest frames only"),
             flag("full", "everything"),
             flag("replay", "everything, and every tick again"),
-            opt("bundle", "verify this bundle file instead"),
+            opt("bundle", "verify this export or bundle file instead"),
             opt("checkpoints", "compare with checkpoints kept elsewhere"),
         ),
         (

@@ -9,7 +9,9 @@ from typing import Final
 from tallystick.cli import (
     bundle,
     care,
+    carry,
     cell,
+    demo,
     doctor,
     effect,
     init,
@@ -28,6 +30,7 @@ from tallystick.cli.verb import Verb
 
 VERBS: Final[tuple[Verb, ...]] = (
     *init.VERBS,
+    *demo.VERBS,
     *serve.VERBS,
     *send.VERBS,
     *world.VERBS,
@@ -42,6 +45,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     *secret.VERBS,
     *token.VERBS,
     *care.VERBS,
+    *carry.VERBS,
     *doctor.VERBS,
 )
 NOUNS: Final[Mapping[str, str]] = MappingProxyType(

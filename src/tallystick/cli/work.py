@@ -171,7 +171,11 @@ class Worker:
             payload_hash=canon.hash_of(payload),
         )
         body = {"seq": seq, "kind": kind, "payload": payload, "seal": self._pair.sign(statement)}
-        await self._line.post(f"{path}/progress", body)
+        try:
+            await self._line.post(f"{path}/progress", body)
+        except TallyError as why:
+            # News settles nothing and may be lost; the work goes on without it.
+            self._say(f"{job!r} news lost: {why.code}")
 
     async def _renew(self, path: str, job: Job, doing: asyncio.Future[Outcome]) -> None:
         """Keep the lease while the work goes on; a lost or unwanted job is stopped."""

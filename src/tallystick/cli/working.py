@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import signal
 import sys
@@ -15,37 +14,21 @@ from typing import Any
 from tallystick.cli.serve import sayer
 from tallystick.cli.work import Worker
 from tallystick.cli.work_line import Place
-from tallystick.errors import Rejected
-from tallystick.executors.base import Executor, ExecutorFactory, ExecutorPorts
+from tallystick.executors.base import Executor, ExecutorPorts
+from tallystick.executors.catalogue import make_executor
 from tallystick.executors.secrets import Bindings
 from tallystick.values.seal import KeyPair
 
 
-def factory_of(spec: str) -> ExecutorFactory:
-    """What `package.module:Name` names; refuses what cannot be found with `executor.unknown`."""
-    module, _, name = spec.partition(":")
+def run(place: Place, spec: str, pair: KeyPair, call: Any) -> dict[str, int]:
+    """Work until SIGTERM or SIGINT; answers how many jobs were settled and how many were lost."""
     # A worker is started where its code lies, as a script would be.
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        made: ExecutorFactory = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as why:
-        raise Rejected(
-            f"{spec!r} cannot be loaded: {why}",
-            code="executor.unknown",
-            where={"executor": spec},
-            hint="write package.module:Name; it is called with settings and ports",
-        ) from why
-    return made
-
-
-def run(place: Place, spec: str, pair: KeyPair, call: Any) -> dict[str, int]:
-    """Work until SIGTERM or SIGINT; answers how many jobs were settled and how many were lost."""
     ports = ExecutorPorts(call.data, Bindings(call.data, os.environ), time.time_ns)
-    made = factory_of(spec)
     settings: Mapping[str, Any] = call.config.executors.of(spec)
-    return asyncio.run(_run(place, made(settings, ports), pair, call))
+    return asyncio.run(_run(place, make_executor(spec, settings, ports), pair, call))
 
 
 async def _run(place: Place, executor: Executor, pair: KeyPair, call: Any) -> dict[str, int]:

@@ -126,7 +126,7 @@ def fork_world(
 
 
 def marks_of(journal: History, world: World, keep: int = 1) -> frozenset[bytes]:
-    """The digests that a collection must keep: newest snapshots, every frame, what is live."""
+    """The digests that a collection must keep: newest and pinned snapshots, frames, the live."""
     kept: dict[bytes, None] = {}
     waiting = [world.id]
     while waiting:
@@ -134,7 +134,9 @@ def marks_of(journal: History, world: World, keep: int = 1) -> frozenset[bytes]:
         marks = Marks(StagedBlobs(journal, name), world.catalogue)
         # Genesis is pinned: every frame can still be folded, so every frame's blobs are kept.
         marks.tail(journal.read(name))
-        for row in journal.snapshots(name)[-keep:] if keep else []:
+        rows = journal.snapshots(name)
+        newest = rows[-keep:] if keep else []
+        for row in (*newest, *(row for row in rows if row.pinned)):
             marks.snapshot(row.document)
         if name == world.id:
             for store in world.stores().values():

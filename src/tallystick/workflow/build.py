@@ -210,6 +210,14 @@ class _Writer:
     def _module(self, kind: str) -> str:
         return f"{self.app.namespace}/{kind}@1"
 
+    def _bindings(self) -> Document:
+        """Workflow -> its slots; a plain name is a workflow of this namespace."""
+        return {
+            name if "/" in name else f"{self.app.namespace}/{name}@1": {"slots": dict(row)}
+            for name, row in self.app.bindings.items()
+        }
+
+    # tidy: the manifest, field by field.
     def documents(self) -> list[Document]:
         """Everything collected, with modules and manifest."""
         runtime = {"kind": "python", "python": PYTHON, "artifact": self.artifact}
@@ -233,6 +241,8 @@ class _Writer:
             manifest["limits"] = dict(self.app.limits)
         if self.app.authority is not None:
             manifest["authority"] = dict(self.app.authority)
+        if self.app.bindings:
+            manifest["module_bindings"] = self._bindings()
         given = [dict(definition) for definition in self.app.definitions]
         schemas = list(self.schemas.values())
         return [*schemas, *modules, *self.effects.values(), *self.made, *given, manifest]

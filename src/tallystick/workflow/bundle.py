@@ -92,7 +92,11 @@ class PureSpec:
 
 
 class Bundle:
-    """The definitions of one namespace: `app = Bundle("shop")`."""
+    """The definitions of one namespace: `app = Bundle("shop")`.
+
+    `authority` has the grants and policies of the manifest, and `bindings` says for each workflow,
+    by the name of its function, which grant each of its slots is.
+    """
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class Bundle:
         *,
         limits: Mapping[str, int] | None = None,
         authority: Mapping[str, Any] | None = None,
+        bindings: Mapping[str, Mapping[str, str]] | None = None,
         definitions: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         if not names.is_definition(f"{namespace}/x@1") or namespace == "sys":
@@ -109,6 +114,7 @@ class Bundle:
         self.namespace = namespace
         self.limits = dict(limits or {})
         self.authority = authority
+        self.bindings = dict(bindings or {})
         self.definitions = tuple(definitions)
         self.workflows: dict[str, WorkflowSpec] = {}
         self.pures: list[PureSpec] = []

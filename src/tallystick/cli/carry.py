@@ -1,0 +1,169 @@
+"""`tally world export`, `world import`, `restore`: carry a world, or a whole folder, elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY
+from tallystick.cli.verb import Done, Options, Verb, W, arg, filled, flag, opt
+from tallystick.errors import Rejected, Unavailable
+
+
+@contextmanager
+def journal_of(call: Any) -> Iterator[Any]:
+    """A read-only look at the journal of this folder; a running node goes on beside it."""
+    from tallystick.journal.sqlite_read import DATABASE, SqliteReader  # noqa: PLC0415  # heavy
+
+    if call.options.url:
+        raise Rejected("an export reads the files of a folder", code="request.usage", hint="--data")
+    if not (call.data / DATABASE).exists():
+        raise Unavailable(
+            f"{call.data} holds no journal", code="node.no_data", hint="name the folder by --data"
+        )
+    reader = SqliteReader(call.data)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def _export(call: Any, options: Options) -> Done:
+    with journal_of(call) as reader:
+        world = reader.resolve(call.world)
+        if options["bundle"] == options["jsonl"]:
+            raise Rejected("choose --bundle or --jsonl", code="request.usage")
+        if options["bundle"]:
+            return Done(_bundle(reader, world, options))
+        return Done(_jsonl(reader, world, options))
+
+
+def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
+    from tallystick.journal.export import export_bundle  # noqa: PLC0415  # heavy
+
+    if not options["output"]:
+        raise Rejected("name a file with -o", code="request.usage")
+    if options["from"] is not None or options["to"] is not None:
+        raise Rejected("a bundle holds the whole world", code="request.usage")
+    path = Path(options["output"])
+    # Beside its place first: a cut export never looks like a whole one.
+    aside = path.with_name(path.name + ".part")
+    with aside.open("wb") as file:
+        made = export_bundle(reader, world, file)
+    aside.replace(path)
+    return {**made._asdict(), "path": str(path)}
+
+
+def _jsonl(reader: Any, world: str, options: Options) -> dict[str, Any] | None:
+    from tallystick.journal.export import export_jsonl  # noqa: PLC0415  # heavy
+
+    lines = export_jsonl(reader, world, options["from"] or 1, options["to"])
+    if not options["output"]:
+        sys.stdout.writelines(lines)
+        return None
+    with Path(options["output"]).open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+    return {"world": world, "path": options["output"]}
+
+
+def _import(call: Any, options: Options) -> Done:
+    """Verified first; the folder must be free, because the node that runs does not know it yet."""
+    from tallystick.cli.here import HereClient  # noqa: PLC0415  # a node is a heavy import
+    from tallystick.journal.imports import import_world  # noqa: PLC0415  # heavy
+
+    path, name = Path(options["file"]), options["name"]
+    if not path.is_file():
+        raise Rejected(f"{path} is not there", code="export.not_found", where={"path": str(path)})
+    client = HereClient(call.config, passive=True)
+    try:
+        world = client.run(lambda node: node.write(lambda held: import_world(path, held, name)))
+    finally:
+        client.close()
+    return Done({"world": world, "name": name})
+
+
+def _restore(call: Any, options: Options) -> Done:
+    from tallystick.journal.backup import restore  # noqa: PLC0415  # heavy
+
+    into = Path(options["into"]).absolute()
+    call.say("verifying the backup before anything is written ...")
+    listed = restore(Path(options["src"]), into)
+    return Done(
+        {
+            "backup": listed.id,
+            "into": str(into),
+            "worlds": [row._asdict() for row in listed.worlds],
+            "held": _after(call, into, options["effects"]),
+        }
+    )
+
+
+def _after(call: Any, into: Path, effects: str) -> int:
+    """How many effects are held until somebody releases them; all of them, unless told else."""
+    from tallystick.cli.call import Globals, LiveCall  # noqa: PLC0415  # the restored folder's own
+
+    there = LiveCall(Globals(data=str(into), quiet=True))
+    held = 0
+    try:
+        for row in there.ask(Request("GET", "/v1/worlds"))["items"]:
+            there.options = Globals(data=str(into), world=row["world"], quiet=True)
+            query = {"held": True, "limit": 1000}
+            page = there.ask(Request("GET", filled(W + "/effects", there, {}), query))
+            for each in page["items"]:
+                held += 1
+                if effects == "republish":
+                    path = filled(W + "/effects/{intent}/release", there, each)
+                    there.ask(Request("POST", path, body={"reason": "restore --effects republish"}))
+                    held -= 1
+    finally:
+        there.close()
+    del call
+    return held
+
+
+OUTPUT = click.Option(["-o", "--output"], help="file to write")
+
+VERBS = (
+    Verb(
+        "world export",
+        "a world in one file that verifies alone, or as lines of JSON",
+        _export,
+        (
+            flag("jsonl", "one record a line, for people and pipes"),
+            flag("bundle", "everything, to verify or import elsewhere"),
+            OUTPUT,
+            opt("from", "first sequence of the lines", type=int),
+            opt("to", "last sequence of the lines", type=int),
+        ),
+        ANY,
+    ),
+    Verb(
+        "world import",
+        "take a world from an export",
+        _import,
+        (arg("file"), arg("name")),
+        {"world": str, "name": str},
+    ),
+    Verb(
+        "restore",
+        "a new folder from a backup; open effects are held",
+        _restore,
+        (
+            arg("src"),
+            opt("into", "folder to make", required=True),
+            opt(
+                "effects",
+                "what becomes of open effects",
+                type=click.Choice(["hold", "republish"]),
+                default="hold",
+            ),
+        ),
+        {"backup": str, "into": str, "worlds": [ANY], "held": int},
+    ),
+)

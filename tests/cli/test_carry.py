@@ -1,0 +1,156 @@
+"""Carrying worlds: export, import, verify alone, back up, restore (ND-25, ND-28)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.cli.shape import misfit
+from tallystick.cli.table import VERBS
+from tallystick.journal.base import Append
+from tallystick.journal.sqlite import SqliteJournal
+from tests.cli.runs import Live, Ran, hello, tally
+
+GREETER = "demo/greeter@1"
+SHAPES = {verb.words: verb.shape for verb in VERBS}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    node = Live(hello(tmp_path_factory.mktemp("live")), "--bundle", "app.py")
+    try:
+        for name in ("Ada", "Ada", "Bob"):
+            node.json("send", "demo/Greet@1", json.dumps({"name": name}))
+        yield node
+    finally:
+        node.close()
+
+
+def fits(words: str, done: Ran) -> Any:
+    assert done.code == 0, done.err
+    assert misfit(SHAPES[words], done.value) is None
+    return done.value
+
+
+@pytest.mark.clause("K-12", "X-22")
+def test_an_export_verifies_alone_and_can_be_imported(live: Live, tmp_path: Path):
+    """ND-23, ND-28: one file; it verifies without its node, and its world lives on elsewhere."""
+    path = tmp_path / "main.tally"
+    live.json("world", "export", "--bundle", "-o", str(path))
+    alone = fits("verify", tally("verify", "--bundle", str(path), "--json"))
+    assert alone["ok"] is True
+    assert alone["frames"] > 3
+    there = ("--data", str(tmp_path / "there" / ".tally"), "--json")
+    fits("world import", tally("world", "import", str(path), "main", *there))
+    cell = tally("cell", "show", GREETER, "Ada", *there)
+    assert cell.value["state"] == {"visits": 2}
+    again = tally("world", "import", str(path), "other", *there)
+    assert again.code == 1, "the world is here already"
+
+
+@pytest.mark.clause("K-12")
+def test_a_damaged_export_is_found(live: Live, tmp_path: Path):
+    """ND-23 control: one flipped byte; verify says no or refuses, import takes nothing."""
+    path = tmp_path / "main.tally"
+    live.json("world", "export", "--bundle", "-o", str(path))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert tally("verify", "--bundle", str(path), "--json").code in (1, 2, 4)
+    there = ("--data", str(tmp_path / "there" / ".tally"), "--json")
+    assert tally("world", "import", str(path), "main", *there).code in (2, 4)
+    assert tally("world", "ls", *there).value["items"] == []
+
+
+@pytest.mark.clause("K-45")
+def test_lines_of_json_hold_every_record(live: Live, tmp_path: Path):
+    """ND-28: head, rows, end; to a file or to the output, whole or a part."""
+    done = live.run("world", "export", "--jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert (rows[0]["tally"], rows[-1]["end"]) == ("export", True)
+    assert [row["seq"] for row in rows[1:-1]] == list(range(1, rows[0]["to"] + 1))
+    live.json("world", "export", "--jsonl", "-o", str(tmp_path / "a"), "--from", "2", "--to", "3")
+    assert len((tmp_path / "a").read_text().splitlines()) == 4
+    for words in (["--bundle"], ["--bundle", "--jsonl"], ["--bundle", "-o", "x", "--from", "2"]):
+        assert live.run("world", "export", *words, "--json").code == 2
+
+
+@pytest.mark.clause("K-19", "X-02")
+def test_replay_and_verify_say_yes(live: Live):
+    """ND-28: every tick again with equal roots; hashes, seals, snapshots and checkpoints hold."""
+    again = fits("replay", live.run("replay", "--verify", "--json"))
+    assert (again["ok"], again["ticks"]) == (True, 3)
+    assert again["root"] == again["expected_root"]
+    said = live.run("replay", "--verify")
+    assert (said.code, said.out.splitlines()[-1]) == (0, "equal")
+    for level in ("--quick", "--full", "--replay"):
+        found = fits("verify", live.run("verify", level, "--json"))
+        assert found["ok"] is True
+    assert live.run("verify", "--quick", "--full", "--json").code == 2
+    assert live.run("replay", "--from", "x", "--json").code == 2
+
+
+def test_kept_checkpoints_are_compared(live: Live, tmp_path: Path):
+    """04 section 4: a copy kept elsewhere agrees with its journal; a forged line does not."""
+    live.json("world", "snapshot")
+    live.wait((live.data / "checkpoints.jsonl").exists)
+    copy = tmp_path / "checkpoints.jsonl"
+    copy.write_text((live.data / "checkpoints.jsonl").read_text())
+    words = ("verify", "--checkpoints", str(copy), "--json")
+    assert fits("verify", live.run(*words))["ok"] is True
+    forged = json.loads(copy.read_text().splitlines()[0])
+    forged["head"] = "sha256:" + "0" * 64
+    copy.write_text(json.dumps(forged) + "\n")
+    assert live.run(*words).code == 1
+
+
+@pytest.mark.clause("X-07")
+def test_a_backup_is_restored_elsewhere(live: Live, tmp_path: Path):
+    """ND-25, in small: a copy while the node runs; the restored world has the same cells."""
+    fits("backup", live.run("backup", str(tmp_path / "copy"), "--json"))
+    root = live.json("world", "root")
+    into = tmp_path / "again" / ".tally"
+    told = fits("restore", tally("restore", str(tmp_path / "copy"), "--into", str(into), "--json"))
+    assert told["held"] == 0
+    assert told["worlds"][0]["root"] == root["root"]
+    there = ("--data", str(into), "--json")
+    assert tally("cell", "show", GREETER, "Ada", *there).value["state"] == {"visits": 2}
+    full = tally("restore", str(tmp_path / "copy"), "--into", str(into), "--json")
+    assert (full.code, full.problem["code"]) == (1, "restore.not_empty")
+    (tmp_path / "copy" / "tally.db").write_bytes(b"torn")
+    torn = tally("restore", str(tmp_path / "copy"), "--into", str(tmp_path / "new"), "--json")
+    assert torn.code == 4
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.clause("K-44")
+def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
+    """ND-26, in small: an orphan goes once it is old, all else stays; never beside a node."""
+    folder = hello(tmp_path / "app")
+    (folder / "tally.toml").write_text('[retention]\nblob_grace = "0s"\n')
+    node = Live(folder, "--bundle", "app.py")
+    words = ("gc", "--data", str(node.data), "--json")
+    try:
+        node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        world = node.json("world", "show", "main")["world"]
+        busy = tally(*words)
+        assert (busy.code, busy.problem["code"]) == (3, "gc.node_runs")
+        assert node.end() == 0
+    finally:
+        node.close()
+    journal = SqliteJournal(node.data)
+    head = journal.head(world)
+    journal.append(Append(world, [], head, {sha256(b"orphan").digest(): b"orphan"}))
+    journal.close()
+    looked = fits("gc", tally(*words, "--dry-run"))["worlds"][0]
+    assert (looked["orphans"], looked["removed"]) == (1, 0)
+    root = tally("world", "root", *words[1:]).value["root"]
+    assert fits("gc", tally(*words))["worlds"][0]["removed"] == 1
+    assert fits("gc", tally(*words))["worlds"][0]["orphans"] == 0
+    assert tally("world", "root", *words[1:]).value["root"] == root
+    assert tally("verify", "--full", *words[1:]).value["ok"] is True
