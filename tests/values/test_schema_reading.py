@@ -260,3 +260,28 @@ def test_schemas_and_admitted_values_compare_by_content():
     assert one.admit({"x": 1}) != {"x": 1}
     assert repr(one) == "Schema(t/T@1)"
     assert one.render({"x": 1, "y": None}, "native") == {"x": 1, "y": None}
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.parametrize("text", ["", "short", "t" * 23, "t" * 24, "t" * 300])
+@pytest.mark.parametrize("number", [0, 23, 24, 255, 256, 2**40])
+def test_fields_read_in_place_are_read_whole_or_not_at_all(text, number):
+    """VA-01: texts and numbers of a record read back at every length; any cut is refused."""
+    fields = {"a": {"text": {}}, "b": {"nat": {}}, "c": {"option": {"text": {}}}, "d": {"text": {}}}
+    schema = schema_of({"record": fields})
+    for other in (None, text):
+        value = {"a": text, "b": number, "c": other, "d": text}
+        admitted = schema.admit(value)
+        assert admitted.bytes == canon.encode(value)
+        assert schema.read(admitted.bytes).value == admitted.value == value
+        for cut in range(3, len(admitted.bytes)):
+            with pytest.raises(NotCanonical):
+                schema.read(admitted.bytes[:cut])
+
+
+def test_a_record_without_fields_is_the_empty_map():
+    """VA-01: nothing else is read as it."""
+    schema = schema_of({"record": {}})
+    assert schema.read(schema.admit({}).bytes).value == {}
+    with pytest.raises(SchemaMismatch):
+        schema.read(canon.encode({"a": 1}))
