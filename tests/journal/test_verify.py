@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 
@@ -158,6 +159,38 @@ def test_a_fork_is_verified_with_its_prefix(tmp_path: Path) -> None:
     assert found is not None
     assert found.seq == 5
     journal.close()
+
+
+@pytest.mark.clause("K-12")
+def test_a_world_is_verified_while_it_is_written(tmp_path: Path) -> None:
+    """04 section 13: a verdict over a journal that grows meanwhile is sound, at a sequence that it
+    had, with the root of that sequence.
+    """
+    rig = grown(tmp_path)
+    roots = {rig.driver.head.hash: rig.root()}
+    verdicts = []
+
+    def judge() -> None:
+        reader = SqliteReader(tmp_path)
+        verdicts.extend(verify(reader, WORLD, level) for level in ("full", "quick") * 3)
+        reader.close()
+
+    thread = Thread(target=judge)
+    thread.start()
+    number = 0
+    while thread.is_alive():
+        rig.send(CREATED, created(f"load-{number}"))
+        roots[rig.driver.head.hash] = rig.root()
+        if number % 10 == 9:
+            rig.driver.snapshot()
+            roots[rig.driver.head.hash] = rig.root()
+        number += 1
+    thread.join()
+    assert len(verdicts) == 6
+    for verdict in verdicts:
+        assert verdict.ok, verdict.first_bad
+        assert verdict.root == roots.get(verdict.head, verdict.root)
+    rig.journal.close()  # type: ignore[attr-defined]
 
 
 # ---- checkpoints ------------------------------------------------------------------------------

@@ -95,17 +95,18 @@ class _Check:
         self.floor = floor_of(self.line)
         self.findings: list[Finding] = []
         self.blobs = {"checked": 0, "missing": 0, "bad": 0}
-        self.present: dict[bytes, None] = {}
+        self.present = _Present(reader, [row.world for row in self.line])
 
     def run(self, copies: list[CheckpointRow], keys: dict[str, bytes]) -> Verdict:
         """Everything in turn; each part adds what it finds."""
         self.findings += [Finding(0, "store", fault) for fault in self.reader.faults()]
-        for row in self.line:
+        for row in self.line if self.full else ():
             self._guarded(0, "store", partial(self._check_blobs, row.world))
-        chain = self._check_chain()
+        # Listed before the frames are read: what a writer adds meanwhile is not asked for.
         kept = self.reader.checkpoints(self.world) + copies
-        self._check_checkpoints(kept, {**chain.keys, **keys})
         snapshots = self.reader.snapshots(self.world)
+        chain = self._check_chain()
+        self._check_checkpoints(kept, {**chain.keys, **keys})
         if self.full:
             seen: dict[bytes, None] = {}
             for each in snapshots:
@@ -128,7 +129,7 @@ class _Check:
         whole: bytes | None = None
         if first is None:
             try:
-                whole = root(folded(self.reader, self.world))
+                whole = root(folded(self.reader, self.world, self.head.seq))
             except TallyError as why:
                 first = Finding(self.head.seq, "root", why.message)
         return Verdict(
@@ -150,11 +151,8 @@ class _Check:
     # ---- parts --------------------------------------------------------------------------------
 
     def _check_blobs(self, world: str) -> None:
-        if not self.full:
-            self.present.update((digest, None) for digest, _ in self.reader.blobs(world))
-            return
         for digest, data in self.reader.contents(world):
-            self.present[digest] = None
+            self.present.seen[digest] = None
             self.blobs["checked"] += 1
             if data is None:
                 self.blobs["bad"] += 1
@@ -180,13 +178,20 @@ class _Check:
         return chain
 
     def _walk(self, chain: Chain, after: int) -> None:
-        try:
-            for frame in self.reader.read(self.world, after):
-                if not chain.take(frame):
-                    return
-        except TallyError as why:
-            self.findings.append(Finding(chain.seq + 1, "frame", why.message))
-            return
+        """Take every frame; a writer that goes on meanwhile is followed to where it stands."""
+        begin = -1
+        while begin < chain.seq:
+            begin = chain.seq
+            try:
+                for frame in self.reader.read(self.world, max(after, begin)):
+                    if not chain.take(frame):
+                        return
+            except TallyError as why:
+                self.findings.append(Finding(chain.seq + 1, "frame", why.message))
+                return
+            self.head = self.reader.head(self.world)
+            if chain.seq >= self.head.seq:
+                break
         if (chain.seq, chain.prev) != (self.head.seq, self.head.hash):
             what = f"the journal ends at {chain.seq}, its head says {self.head.seq}"
             self.findings.append(Finding(min(chain.seq, self.head.seq) + 1, "head", what))
@@ -241,14 +246,29 @@ class _Check:
         Catalogues().load(digest, StagedBlobs(self.reader, self.world))
 
 
-def folded(reader: Reader, world: str) -> World:
-    """The world at its head, from the newest snapshot and the tail, or from everything."""
-    rows = reader.snapshots(world)
+class _Present:
+    """The blobs of a lineage; one that came after they were listed is looked up."""
+
+    def __init__(self, reader: Reader, worlds: list[str]) -> None:
+        self.seen: dict[bytes, None] = {}
+        self._reader = reader
+        self._worlds = worlds
+
+    def __contains__(self, digest: object) -> bool:
+        assert isinstance(digest, bytes), "blobs are named by digests"
+        if digest in self.seen:
+            return True
+        return any(self._reader.added(world, digest) >= 0 for world in self._worlds)
+
+
+def folded(reader: Reader, world: str, upto: int | None = None) -> World:
+    """The world at its head or at the end of a frame, from the newest snapshot before it."""
+    rows = [row for row in reader.snapshots(world) if upto is None or row.seq <= upto]
     pinned = rows[-1] if rows else None
     after = floor_of(reader.lineage(world)).seq if pinned is None else pinned.seq
     return open_world(
         world,
-        reader.read(world, after),
+        reader.read(world, after, upto),
         StagedBlobs(reader, world),
         _nobody(),
         pinned=None if pinned is None else pinned.document,
