@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallystick.errors import BadDefinition
+from tallystick.kernel.catalogues import Catalogues
 from tallystick.model.bundle import make_bundle
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.modules.runners import Library
@@ -23,6 +24,7 @@ class Built(NamedTuple):
     app: Bundle
     bundle: Any
     library: Library
+    catalogues: Catalogues
 
 
 def built(app: Any, denied: Any = ()) -> Built:
@@ -38,7 +40,7 @@ def built(app: Any, denied: Any = ()) -> Built:
     bundle = build(loaded, files)
     if denied:
         bundle = _denying(bundle, [known.name_of(effect) for effect in denied])
-    return Built(known, bundle, Library())
+    return Built(known, bundle, Library(), Catalogues())
 
 
 def files_of(source: str | bytes | Path | Mapping[str, bytes]) -> dict[str, bytes]:

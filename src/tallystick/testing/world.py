@@ -17,6 +17,7 @@ from tallystick.kernel.inputs import Clock, Operate, Progress, Receipt, Sample, 
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root
 from tallystick.kernel.settle import next_due_ns, statement_of
+from tallystick.kernel.world import Settings
 from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.records import (
@@ -92,7 +93,8 @@ class TestWorld:
     def __init__(
         self, app: Any, *, seed: int = 0, denied: Any = (), cache: int = 4096, twice: bool = True
     ) -> None:
-        self.app, self.bundle, self.library = built(app, denied)
+        self.app, self.bundle, self.library, catalogues = built(app, denied)
+        self.settings = Settings(catalogues=catalogues)
         self.journal = MemoryJournal()
         self.clock = VirtualClock(seed)
         self.points = Points()
@@ -112,7 +114,7 @@ class TestWorld:
             KEY.public,
         )
         self.runner = self._runner(late)
-        self.driver: Driver = create_world(self._ports(), new, self.runner)
+        self.driver: Driver = create_world(self._ports(), new, self.runner, self.settings)
         late.blobs = self.driver.blobs
 
     def _runner(self, blobs: Any) -> Runners:
@@ -252,7 +254,7 @@ class TestWorld:
         count = self.clock.count
         late = _Late()
         self.runner = self._runner(late)
-        self.driver = open_driver(self._ports(), self._id, self.runner)
+        self.driver = open_driver(self._ports(), self._id, self.runner, self.settings)
         late.blobs = self.driver.blobs
         self.driver.resume()
         self.clock.count = count  # so that a crash does not change the chance of what follows
@@ -352,9 +354,11 @@ class TestWorld:
         live = self.root()
         blobs = self.driver.blobs
         runner = Runners(blobs, library=self.library)
-        folded = open_world(self._id, self.journal.read(self._id), blobs, runner)
+        frames, settings = self.journal.read(self._id), self.settings
+        folded = open_world(self._id, frames, blobs, runner, settings=settings)
         assert root(folded) == live, "the fold from genesis is another world"
-        again = open_world(self._id, [], blobs, Runners(blobs, library=self.library))
+        fresh = Runners(blobs, library=self.library)
+        again = open_world(self._id, [], blobs, fresh, settings=settings)
         verified = verify(again, self.journal.read(self._id))
         assert verified.first is None, f"replay differs: {verified.first}"
         assert verified.root == live, "the re-run ends in another world"
