@@ -40,7 +40,7 @@ def test_a_folder_without_a_file_has_the_defaults(tmp_path: Path):
     config = load_config(tmp_path, NO_ENV)
     assert config.data == tmp_path / ".tally"
     assert config.node.drain_s == 5
-    assert config.node.max_mailbox_bytes == 256 * 2**20
+    assert config.node.resident_bytes_max == 256 * 2**20
     assert (config.journal.max_frames, config.journal.max_bytes) == (256, 2**20)
     assert config.ingress.queue == 10_000
     assert config.http.listen == "127.0.0.1:8255"

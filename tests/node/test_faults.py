@@ -10,11 +10,12 @@ import apsw
 import pytest
 
 from tallystick.errors import DiskFull, SyncFailed, TallyError
+from tallystick.executors.base import Job, Ok, Outcome
 from tallystick.node import duties
 from tallystick.node.driver import Ticket
 from tallystick.node.node import Node
 from tests import orders
-from tests.journal.watched import Deed, watched
+from tests.journal.watched import Deed, Watched, watched
 from tests.node.rig import Bank, config, phase, placed, running
 
 
@@ -107,6 +108,26 @@ def test_the_control_an_early_answer_is_found_out(
     go(main())
 
 
+class Gate:
+    """A bank that waits for a word before it charges."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+
+    async def __call__(self, job: Job) -> Outcome:
+        await self.open.wait()
+        return Ok({"ref": "pay"})
+
+
+async def status_is(node: Node, wanted: str) -> bool:
+    for _ in range(500):
+        if node.status() == wanted:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+# tidy: before, while and after the disk is full are one story.
 @pytest.mark.clause("X-07")
 def test_a_full_disk_refuses_new_events_and_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,39 +135,26 @@ def test_a_full_disk_refuses_new_events_and_ends_by_itself(
     """ND-27 with a node: 507 while it lasts, receipts wait, nothing is lost, it recovers."""
     monkeypatch.setattr(duties, "_LOOK_S", 0.05)
 
-    async def main() -> None:
-        with watched() as vfs:
-            gate = asyncio.Event()
+    async def main(vfs: Watched) -> None:
+        gate = Gate()
+        async with running(config(tmp_path), Bank(gate), vfs=vfs.name) as node:
+            monkeypatch.setattr(node.duties, "_has_space", lambda: vfs.judge is calm)
+            world = await node.create("main", orders.bundle())
+            await node.offer(world, placed(node, "before"))
+            vfs.judge = no_room
+            found = await placed_all(node, world, [f"full-{i}" for i in range(5)])
+            assert all(isinstance(f, DiskFull) for f in found), found
+            assert node.status() == "read_only"
+            assert await phase(node, world, "before") == "charging", "reads go on"
+            gate.open.set()  # a receipt comes while the disk is full: it waits
+            await asyncio.sleep(0.1)
+            vfs.judge = calm
+            assert await status_is(node, "ok")
+            await node.one(world, placed(node, "after"))
+            assert await node.quiet(world, 30_000)
+            assert await phase(node, world, "before") == "paid"
+            assert await phase(node, world, "full-0") is None
+            assert (await node.ops.replay(world))["ok"]
 
-            async def slow(job: Any) -> Any:
-                from tallystick.executors.base import Ok
-
-                await gate.wait()
-                return Ok({"ref": "pay"})
-
-            async with running(config(tmp_path), Bank(slow), vfs=vfs.name) as node:
-                monkeypatch.setattr(node.duties, "_has_space", lambda: vfs.judge is calm)
-                world = await node.create("main", orders.bundle())
-                await node.offer(world, placed(node, "before"))
-                vfs.judge = no_room
-                found = await placed_all(node, world, [f"full-{i}" for i in range(5)])
-                assert all(isinstance(f, DiskFull) for f in found), found
-                assert node.status() == "read_only"
-                assert await phase(node, world, "before") == "charging", "reads go on"
-                gate.set()  # a receipt comes while the disk is full: it waits
-                await asyncio.sleep(0.1)
-                vfs.judge = calm
-                for _ in range(500):
-                    if node.status() == "ok":
-                        break
-                    await asyncio.sleep(0.02)
-                assert node.status() == "ok"
-                (answer,) = await node.offer(world, placed(node, "after"))
-                assert not isinstance(answer, Exception)
-                assert await node.quiet(world, 30_000)
-                assert await phase(node, world, "before") == "paid"
-                assert await phase(node, world, "full-0") is None
-                found = await node.ops.replay(world)
-                assert found["ok"]
-
-    go(main())
+    with watched() as vfs:
+        go(main(vfs))

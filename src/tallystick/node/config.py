@@ -30,9 +30,7 @@ class NodeSettings:
     data: str = ".tally"
     name: str = field(default_factory=gethostname, metadata={"text": "<host>"})
     drain_s: float = 5.0
-    max_mailbox_bytes: int = size("256MiB")
     snapshot_every: int = 10_000
-    checkpoint_every: int = 1_000
     cell_cache: int = 4_096
     resident_bytes_max: int = size("256MiB")
 
@@ -62,7 +60,7 @@ class DispatchSettings:
 
     slots: int = 1_000
     max_backlog: int = 50_000
-    resume_rate: int = 200
+    resume_rate: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
