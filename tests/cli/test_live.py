@@ -154,6 +154,17 @@ def test_a_cell_is_suspended_and_resumed(live: Live):
     assert live.wait(lambda: live.json("cell", "show", GREETER, "Gil")["state"] == {"visits": 2})
 
 
+@pytest.mark.clause("X-26")
+def test_a_cell_is_ended_by_force(live: Live):
+    """05 section 2: `cell cancel --force` runs no code of the workflow and ends the cell."""
+    greet(live, "Kim")
+    assert live.run("cell", "suspend", GREETER, "Kim").code == 0
+    skipped = live.run("cell", "skip", GREETER, "Kim", "--json")
+    assert skipped.code == 1, "there is no entry to skip"
+    assert live.run("cell", "cancel", GREETER, "Kim", "--force", "--reason", "test").code == 0
+    live.wait(lambda: live.json("cell", "show", GREETER, "Kim")["status"] == "failed")
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -168,6 +179,9 @@ def test_a_cell_is_suspended_and_resumed(live: Live):
         ("token revoke nobody", 2),
         ("key trust abc", 2),
         ("world rm main", 2),
+        ("cell skip demo/greeter@1 nobody", 2),
+        ("effect approve x", 2),
+        ("effect reject x", 2),
     ],
 )
 def test_a_refusal_is_a_problem_object(live: Live, words: str, code: int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.cli import shapes, show
+from tallystick.cli.problem import not_yet
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
@@ -24,7 +25,6 @@ from tallystick.cli.verb import (
     flag,
     opt,
     picked,
-    posts,
     reads,
 )
 from tallystick.errors import Rejected
@@ -51,6 +51,13 @@ def _each(verb: str) -> Run:
             except Rejected as why:
                 refused.append({"intent": ident, "code": why.code})
         return Done({"done": done, "refused": refused}, NO if refused else 0)
+
+    return run
+
+
+def _later(words: str) -> Run:
+    def run(_call: Call, _options: Options) -> Done:
+        raise not_yet(words)
 
     return run
 
@@ -93,22 +100,22 @@ VERBS = (
         "both halves of one effect",
         reads(EFFECT, "at"),
         (arg("intent"), AT),
-        ANY,
+        shapes.EFFECT_SHOW,
     ),
     Verb(
         "effect why",
         "why an effect waits, or was refused",
         reads(EFFECT + "/why", "at"),
         (arg("intent"), AT),
-        ANY,
+        shapes.EFFECT_WHY,
     ),
     Verb("effect cancel", "give up on an effect", _each("cancel"), (ONE, ALL, REASON), ANY),
     Verb("effect release", "let held effects go", _each("release"), (ONE, ALL, REASON), ANY),
     *(
         Verb(
             f"effect {word}",
-            f"{word} a held effect",
-            posts(f"{EFFECT}/{word}", "comment"),
+            f"{word} a held effect; rules that hold for people come with governance",
+            _later(f"effect {word}"),
             (arg("intent"), opt("comment", "why; it is kept in the journal")),
             shapes.SEQ,
         )

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.shape import ANY
+from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
     AT,
     LIMIT,
@@ -112,7 +112,7 @@ VERBS = (
         "the newest sequence and its hash",
         reads(W + "/journal/head"),
         (),
-        ANY,
+        {"world": str, "seq": int, "head": HASH, "epoch": int},
     ),
     Verb(
         "journal tail",

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import click
 
+from tallystick.cli import shapes
 from tallystick.cli.request import Request
-from tallystick.cli.shape import ANY
 from tallystick.cli.verb import NO, OK, Done, Options, Verb, W, arg, filled, opt, picked
 from tallystick.errors import Rejected, UnknownName
 from tallystick.values import canon
@@ -206,7 +206,7 @@ VERBS = (
             TAGS,
             opt("wait", "wait up to so many seconds until all is quiet", type=float),
         ),
-        ANY,
+        (shapes.SENT, shapes.SENT_MANY),
     ),
     Verb(
         "run",
@@ -220,6 +220,6 @@ VERBS = (
             TAGS,
             opt("wait", "give up after so many seconds", type=float, default=30.0),
         ),
-        ANY,
+        {**shapes.SENT, "quiet": bool, "cell": shapes.CELL},
     ),
 )

@@ -137,3 +137,74 @@ DOCTOR: Final = {
     "ok": bool,
     "checks": [{"id": str, "level": str, "found": ANY, "want": ANY, "fix": ANY}],
 }
+EFFECT_WHY: Final = {
+    "intent": HASH,
+    "effect": str,
+    "status": str,
+    "hold": ANY,
+    "why": (str, None),
+    "reason": ANY,
+    "judged": [ANY],
+    "receipt": ANY,
+    "as_of": int,
+}
+EFFECT_SHOW: Final = {
+    **EFFECT,
+    "executor": (str, None),
+    "effect_hash": (HASH, None),
+    "timeout_at_ns": (int, None),
+    "issuer_ref": (str, None),
+    "asked": ANY,
+    "judged": [ANY],
+    "receipt": ANY,
+    "reason": ANY,
+    "drops?": ANY,
+    "progress?": ANY,
+    "as_of": int,
+}
+TRACE: Final = {
+    "seq": int,
+    "rows": [ANY],
+    "more": int,
+    "summary": ANY,
+    "as_of": int,
+    "text?": str,
+    "quiet?": bool,
+}
+TIMELINE: Final = {
+    "workflow": str,
+    "key": ANY,
+    "ticks": [ANY],
+    "effects": [ANY],
+    "marks": [ANY],
+    "more": int,
+    "as_of": int,
+}
+GRAPH: Final = {"nodes": [ANY], "edges": [ANY], "more": int, "as_of": int, "text?": str}
+REASON: Final = {"code": str, "text": str, "detail": ANY}
+EXPLAIN: Final = {
+    "subject": ANY,
+    "status": str,
+    "reasons": [REASON],
+    "more?": int,
+    "as_of": int,
+}
+EXPLAIN_WORLD: Final = {"quiescent": bool, "blockers": [ANY], "as_of": int}
+DIFF: Final = {
+    "world": str,
+    "with": str,
+    "items": [ANY],
+    "next": CURSOR,
+    "as_of": int,
+    "with_as_of": int,
+    "same": bool,
+    "manifest": ANY,
+}
+SENT: Final = {"world": str, "seq": int, "event": HASH, "quiet?": bool}
+SENT_MANY: Final = {
+    "sent": int,
+    "refused": int,
+    "first_refused": ANY,
+    "seq": (int, None),
+    "quiet?": bool,
+}

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
-from tallystick.cli import show
+from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.shape import ANY
-from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt
+from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt, picked
 from tallystick.errors import Rejected
 
+UPPER, LOWER = "▔▔▔", "▁▁▁"
 WHAT = arg("what", many=True, required=False)
 FORMAT = opt("format", "how it is drawn", type=click.Choice(["picture", "mermaid", "dot", "json"]))
 
@@ -37,29 +38,85 @@ def subject(words: tuple[str, ...]) -> dict[str, str]:
     )
 
 
-def _asks(path: str) -> Run:
+def _asks(path: str, drawn: str | None = None) -> Run:
+    """One question about the subject; `drawn` is the form that people get when they name none."""
+
     def run(call: Any, options: Options) -> Done:
-        query: dict[str, Any] = dict(subject(options["what"]))
-        if options.get("at") is not None:
-            query["at"] = options["at"]
-        drawn = options.get("format")
-        if drawn and drawn != "json":
-            query["format"] = drawn
+        query: dict[str, Any] = {**subject(options["what"]), **picked(("at",), options)}
+        form = options.get("format") or (None if call.options.json else drawn)
+        if form is not None:
+            query["format"] = form
         return Done(call.ask(Request("GET", filled(W + path, call, {}), query)))
 
     return run
 
 
 def drawing(console: Console, value: Any) -> None:
-    """The picture of an answer when it has one, else its fields."""
-    if isinstance(value, dict) and isinstance(value.get("text"), str):
+    """The picture that came with the answer, or the timeline of a cell."""
+    if isinstance(value.get("text"), str):
         show.words("text")(console, value)
+    elif "ticks" in value:
+        for line in timeline(value):
+            console.print(escape(line), soft_wrap=True)
     else:
         show.fields(console, value)
 
 
+def timeline(value: Any) -> list[str]:
+    """A cell from its first tick to its last: ticks, and effects with both their halves."""
+    lines: list[tuple[int, str]] = []
+    for tick in value["ticks"]:
+        came = tick["input"].get("schema") or "receipt"
+        word = tick["fault"]["code"] if tick["fault"] else tick["status"]
+        change = f"{_short(tick['before'])} -> {_short(tick['after'])}"
+        lines.append((tick["seq"], f"tick  {came:<24} {change}  {word}"))
+    for each in value["effects"]:
+        asked = f"  {UPPER} {each['effect']}"
+        lines.append((each["opened_seq"], asked))
+        if each["settled_seq"] is not None:
+            lines.append((each["settled_seq"], f"  {LOWER} {each['effect']}  {each['status']}"))
+    return [f"{seq:>7}  {text}" for seq, text in sorted(lines)]
+
+
+def _short(text: str | None) -> str:
+    return "none" if text is None else text.removeprefix("sha256:")[:8]
+
+
+def reasons(console: Console, value: Any) -> None:
+    """Why: one line for each reason, or for each thing that keeps a world from resting."""
+    if "quiescent" in value:
+        console.print("nothing is open" if value["quiescent"] else "not quiescent:")
+        for each in value["blockers"]:
+            console.print(escape(f"  {show.text_of(each)}"), soft_wrap=True)
+        return
+    console.print(escape(f"{show.text_of(value['subject'])}: {value['status']}"), soft_wrap=True)
+    for each in value["reasons"]:
+        console.print(escape(f"  {each['code']}: {each['text']}"), soft_wrap=True)
+
+
 VERBS = (
-    Verb("trace", "what an event led to", _asks("/trace"), (WHAT, FORMAT, AT), ANY, drawing),
-    Verb("graph", "the graph of execution", _asks("/graph"), (WHAT, FORMAT, AT), ANY, drawing),
-    Verb("explain", "why it waits, or was refused", _asks("/explain"), (WHAT, AT), ANY, drawing),
+    Verb(
+        "trace",
+        "what an event led to, or what happened to a cell",
+        _asks("/trace", "picture"),
+        (WHAT, FORMAT, AT),
+        (shapes.TRACE, shapes.TIMELINE),
+        drawing,
+    ),
+    Verb(
+        "graph",
+        "what led to what, as nodes and edges",
+        _asks("/graph", "mermaid"),
+        (WHAT, FORMAT, AT),
+        shapes.GRAPH,
+        drawing,
+    ),
+    Verb(
+        "explain",
+        "why it waits, or was refused",
+        _asks("/explain"),
+        (WHAT, AT),
+        (shapes.EXPLAIN, shapes.EXPLAIN_WORLD),
+        reasons,
+    ),
 )

@@ -9,7 +9,7 @@ import click
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.shape import ANY, HASH
+from tallystick.cli.shape import HASH
 from tallystick.cli.verb import (
     AT,
     Call,
@@ -138,7 +138,8 @@ VERBS = (
         "what differs between two worlds",
         _diff,
         (arg("a"), arg("b"), AT, opt("with-at", "the other world as of this sequence", type=int)),
-        ANY,
+        shapes.DIFF,
+        show.columns("workflow", "key", "change", "status"),
     ),
     Verb(
         "world alias",
