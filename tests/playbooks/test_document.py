@@ -141,10 +141,8 @@ def test_step_when_points_to_admission() -> None:
 @pytest.mark.clause("N-01")
 def test_all_findings_come_in_one_run() -> None:
     """PB-01: three mistakes give three findings, by line."""
-    text = (
-        HEAD
-        + "colour: red\nworkflow:\n  - step: a\n    tool: {kind: x}\n  - step: b\n    when: 1\n    next: {arcs: []}\n"
-    )
+    steps = "  - step: a\n    tool: {kind: x}\n  - step: b\n    when: 1\n    next: {arcs: []}\n"
+    text = HEAD + "colour: red\nworkflow:\n" + steps
     codes = [f.code for f in judge(text)[1]]
     assert codes == ["P105", "P110", "P108"]
 
