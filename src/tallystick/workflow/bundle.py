@@ -118,6 +118,7 @@ class Bundle:
         self.definitions = tuple(definitions)
         self.workflows: dict[str, WorkflowSpec] = {}
         self.pures: list[PureSpec] = []
+        self._names: dict[type, str] = {}
         self.samples: dict[str, Mapping[str, Any]] = {}
         self.invariants: dict[str, list[Any]] = {}
 
@@ -169,9 +170,11 @@ class Bundle:
 
     def name_of(self, cls: type) -> str:
         """The definition name of a record, effect or dataclass in this bundle."""
-        if isinstance(cls, RecordType):
-            return cls.tally_named.full(self.namespace, cls.__name__)
-        return f"{self.namespace}/{cls.__name__}@1"
+        known = self._names.get(cls)
+        if known is None:
+            named = cls.tally_named if isinstance(cls, RecordType) else Named(None, 1)
+            known = self._names[cls] = named.full(self.namespace, cls.__name__)
+        return known
 
     def _between(self, role: str, *ends: Any) -> Callable[[F], F]:
         def note(code: F) -> F:

@@ -1,0 +1,64 @@
+"""`tally lint`: what a reader of the code can know before it runs; no node is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tallystick.cli import sources
+from tallystick.cli.verb import BAD, NO, OK, Done, Options, Verb, arg, flag
+
+FINDING = {"code": str, "path": str, "line": int, "message": str, "hint": str, "level": str}
+INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str]}
+
+
+def run(_call: Any, options: Options) -> Done:
+    """Every finding in the Python sources at the paths; 2 on errors, 1 on warnings if strict."""
+    from tallystick.modules.lint import infer, lint  # noqa: PLC0415  # loads the whole kit
+
+    findings: list[dict[str, Any]] = []
+    inferred: list[dict[str, Any]] = []
+    errors = 0
+    for given in options["paths"]:
+        files = sources.python_files(Path(given))
+        found = lint(files)
+        errors += sum(finding.error for finding in found)
+        findings += [{**f._asdict(), "level": "error" if f.error else "warning"} for f in found]
+        if not any(finding.error for finding in found):
+            inferred += [
+                {
+                    "workflow": each.workflow,
+                    "effects": list(each.effects),
+                    "reads": list(each.reads),
+                    "children": list(each.children),
+                }
+                for each in infer(files)
+            ]
+    code = BAD if errors else NO if findings and options["strict"] else OK
+    value = {"ok": not errors, "errors": errors, "findings": findings, "inferred": inferred}
+    return Done(value, code)
+
+
+def report(console: Console, value: Any) -> None:
+    """One line for each finding, and what each workflow asks for."""
+    for each in value["findings"]:
+        line = f"{each['path']}:{each['line']}: {each['code']} {each['message']}"
+        console.print(escape(f"{line} ({each['hint']})"))
+    for each in value["inferred"]:
+        asks = ", ".join([*each["effects"], *each["reads"], *each["children"]]) or "nothing"
+        console.print(escape(f"{each['workflow']} asks for {asks}"))
+
+
+VERBS = (
+    Verb(
+        "lint",
+        "what is wrong or risky in workflow code, before it runs",
+        run,
+        (arg("paths", many=True), flag("strict", "warnings count")),
+        {"ok": bool, "errors": int, "findings": [FINDING], "inferred": [INFERRED]},
+        report,
+    ),
+)

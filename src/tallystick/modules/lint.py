@@ -1,0 +1,132 @@
+"""`lint`: what a reader of the code can know before it runs (05 section 4).
+
+The rules look at syntax trees and at the call graph of every workflow; nothing is executed but the
+definitions themselves, in the lane.
+Errors also refuse loading; warnings are advice, and `# tally: allow TL205 reason` silences one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import BadDefinition
+from tallystick.model.bundle_python import LANE
+from tallystick.modules import lint_flows, lint_reducers
+from tallystick.modules.lane import Compiled, Space
+from tallystick.modules.lane_check import breaches
+from tallystick.modules.lane_rules import rules_of
+from tallystick.modules.lint_tree import Program, Site, read_program
+from tallystick.workflow.build import build
+
+ERRORS: Final = frozenset(
+    ["TL101", "TL102", "TL103", "TL104", "TL105", "TL201", "TL203", "TL301", "TL302", "TL401"]
+)
+_ALLOW: Final = "# tally: allow "
+
+
+class LintFinding(NamedTuple):
+    """One finding: where, what, and what to do."""
+
+    code: str
+    path: str
+    line: int
+    message: str
+    hint: str
+
+    @property
+    def error(self) -> bool:
+        """True when the code would not load."""
+        return self.code in ERRORS
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What a workflow can ask for, read from its code."""
+
+    workflow: str
+    effects: tuple[str, ...]
+    reads: tuple[str, ...]
+    children: tuple[str, ...]
+
+
+def lint(files: Mapping[str, bytes]) -> list[LintFinding]:
+    """Everything that the rules find in the sources of an artifact, in order."""
+    found: list[LintFinding] = []
+    trees: dict[str, ast.Module] = {}
+    for path in sorted(files):
+        if not path.endswith(".py"):
+            continue
+        try:
+            trees[path] = ast.parse(files[path], path)
+        except (SyntaxError, ValueError) as why:
+            line = getattr(why, "lineno", None) or 0
+            found.append(LintFinding("TL105", path, line, f"does not parse: {why}", "mend it"))
+    for path, tree in trees.items():
+        found += [LintFinding(b.code, path, b.line, b.message, b.hint) for b in _breaches(tree)]
+        program = read_program(tree)
+        found += [LintFinding(s.code, path, s.line, s.message, s.hint) for s in _sites(program)]
+    if not any(finding.error for finding in found):
+        found += _loading(files)
+    shown = [f for f in found if not _allowed(files[f.path], f)]
+    return sorted(dict.fromkeys(shown), key=lambda f: (f.path, f.line, f.code))
+
+
+def infer(files: Mapping[str, bytes]) -> list[Inferred]:
+    """Effects, reads and children of every workflow, by the reach of its code."""
+    made: list[Inferred] = []
+    for path in sorted(files):
+        if path.endswith(".py"):
+            program = read_program(ast.parse(files[path], path))
+            for flow in program.flows:
+                reach = program.reach(flow)
+                asked = lint_reducers.asked(reach, program)
+                reads, children = lint_reducers.cells_named(reach)
+                made.append(Inferred(flow.name, asked, reads, children))
+    return made
+
+
+def _breaches(tree: ast.Module) -> Iterator[Any]:
+    yield from breaches(tree, rules_of(LANE))
+
+
+def _sites(program: Program) -> Iterator[Site]:
+    yield from lint_reducers.record_fields(program)
+    yield from lint_reducers.literal_secrets(program)
+    for flow in program.flows:
+        yield from lint_reducers.flow_sites(flow, program)
+        yield from lint_flows.flow_sites(flow, program)
+
+
+def _loading(files: Mapping[str, bytes]) -> Iterator[LintFinding]:
+    """What only execution of the definitions shows: frozen globals and types of schemas."""
+    codes = {"lane.mutable_global": "TL301", "schema.unsupported": "TL302"}
+    try:
+        for app in Space(Compiled(files, LANE)).bundles():
+            build(app, files)
+    except BadDefinition as why:
+        path = str(why.where.get("path", ""))
+        at = path if path in files else min(files)
+        code = codes.get(why.code, "TL302")
+        yield LintFinding(code, at, _line_of(files[at], why), why.message, why.hint)
+
+
+def _line_of(source: bytes, why: BadDefinition) -> int:
+    """The line of the name or field that a refusal is about, as well as text can tell."""
+    name = str(why.where.get("name") or why.where.get("path", "")).rpartition("/")[2]
+    word = name.rpartition(" ")[2].rpartition(".")[2]
+    for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
+        if word and line.lstrip().startswith((f"{word} =", f"{word}:", f"def {word}(")):
+            return number
+    return 1
+
+
+def _allowed(source: bytes, finding: LintFinding) -> bool:
+    """True when the line, or the one above it, says why the finding is all right."""
+    if finding.error:
+        return False
+    lines = source.decode("utf-8", "replace").splitlines()
+    near = lines[max(0, finding.line - 2) : finding.line]
+    return any(f"{_ALLOW}{finding.code} " in line for line in near)

@@ -1,0 +1,141 @@
+"""Lint: each code has a bad sample that it finds and a good one that it leaves alone (AU-15)."""
+
+# tidy: a table of samples.
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tallystick.modules.lint import infer, lint
+from tests.workflow.apps import HELLO, ORDER
+from tests.workflow.test_flows import CHILD, SAGA, program
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+HEAD = """
+from tallystick import Bundle, Ctx, Effect, Human, Http, Read, Record, Timer
+app = Bundle("t")
+class Go(Record): key: str
+class Stop(Record): key: str
+class Got(Record): n: int
+class Work(Effect[Got], executor="work"): n: int
+class State(Record): n: int
+"""
+BODY = (
+    HEAD
+    + """
+@app.workflow(key="key", effects=[Work])
+def flow(state: State | None, event: Go | Work.Settled, ctx: Ctx) -> State | None:
+    match event:
+        case Go():
+            ctx.effect(Work(n=1), key="k")
+        case Work.Ok():
+            ctx.complete()
+        case Work.Failed():
+            ctx.fail("no")
+    return state
+"""
+)
+
+
+def codes(source: str) -> list[str]:
+    return [finding.code for finding in lint({"app.py": source.encode()})]
+
+
+CAUGHT = """try:
+                ctx.complete()
+            except Exception:
+                return None"""
+STOP = """case Work.Ok():
+            ctx.complete()
+        case Stop if event.key:"""
+SECRET = """def ask(ctx):
+    ctx.effect(Work(n=1, api_key='hunter2'), key='k')
+class State"""
+SWALLOWED = """try:
+    await effect(Work(n=1), key='a')
+except EffectFailed:
+    pass
+return Out(text='')"""
+SAMPLES = {
+    "TL101": BODY + "import os\n",
+    "TL102": BODY + "X = hash('a')\n",
+    "TL103": BODY + "def f():\n    return [x for x in {1, 2}]\n",
+    "TL104": BODY.replace("State(Record): n: int", "State(Record): n: float"),
+    "TL105": BODY + "def f():\n    global app\n",
+    "TL106": BODY.replace("ctx.complete()", CAUGHT),
+    "TL201": BODY.replace("ctx.complete()", "ctx.timer('1h')"),
+    "TL202": BODY.replace("effects=[Work]", "effects=[Work, Timer]"),
+    "TL203": BODY.replace("ctx.complete()", "ctx.read(flow, 'a')"),
+    "TL204": BODY.replace(
+        'ctx.effect(Work(n=1), key="k")', "ctx.effect((Work(n=1), 1)[0], key='k')"
+    ),
+    "TL205": BODY.replace(', key="k"', ""),
+    "TL206": BODY.replace('        case Work.Failed():\n            ctx.fail("no")\n', ""),
+    "TL301": BODY + "SEEN = []\n",
+    "TL302": BODY.replace("class State(Record): n: int", "class State(Record): n: object"),
+    "TL303": BODY.replace("case Work.Ok():", STOP),
+    "TL304": BODY.replace("Go | Work", "Go | Stop | Work").replace("    return state\n", ""),
+    "TL305": BODY.replace(
+        "ctx.complete()", "ctx.complete()\n            ctx.effect(Work(n=2), key='l')"
+    ),
+    "TL401": program("sleep('1h')\nreturn Out(text='')"),
+    "TL402": program("while True:\n    await sleep('1h')"),
+    "TL403": program("await receive(Note)\nreturn Out(text='')"),
+    "TL404": program(SWALLOWED),
+    "TL503": BODY.replace("n: int\nclass State", "n: int; api_key: str = ''\nclass State").replace(
+        "class State", SECRET, 1
+    ),
+}
+
+
+@pytest.mark.clause("K-05")
+@pytest.mark.parametrize("code", SAMPLES)
+def test_each_code_finds_its_bad_sample(code: str) -> None:
+    """AU-15: the rule speaks on its sample, with a line and a hint."""
+    found = lint({"app.py": SAMPLES[code].encode()})
+    assert code in [finding.code for finding in found], found
+    spoken = next(finding for finding in found if finding.code == code)
+    assert spoken.line > 0
+    assert spoken.hint
+
+
+def test_good_samples_are_clean() -> None:
+    """AU-15 control: what the samples were made from has no finding of theirs."""
+    assert codes(BODY) == []
+    assert codes(HELLO) == []
+    assert codes(ORDER) == []
+
+
+def test_sagas_and_children_have_no_errors() -> None:
+    """AU-15 control: nested functions, tasks and children are followed."""
+    for source in (SAGA, CHILD):
+        found = lint({"app.py": source.encode()})
+        assert [finding for finding in found if finding.error] == []
+
+
+def test_a_warning_can_be_allowed_with_a_reason() -> None:
+    """AU-15: the comment on the line silences that warning and no other; errors stay."""
+    line = "            ctx.effect(Work(n=1))  # tally: allow TL205 the service is idempotent"
+    source = BODY.replace('            ctx.effect(Work(n=1), key="k")', line)
+    assert codes(source) == []
+    assert codes(source.replace("TL205", "TL204")) == ["TL205"]
+
+
+@pytest.mark.parametrize("folder", sorted(EXAMPLES.glob("*/app.py")), ids=lambda p: p.parent.name)
+def test_examples_are_clean(folder: Path) -> None:
+    """AU-15, AU-29: no example has a finding."""
+    assert lint({"app.py": folder.read_bytes()}) == []
+
+
+@pytest.mark.clause("K-05")
+def test_inference_names_what_code_asks_for() -> None:
+    """AU-16: effects, reads and children of a workflow are read from its reach."""
+    (orders,) = infer({"app.py": ORDER.encode()})
+    assert orders.effects == ("Charge", "Timer")
+    kid, parent = infer({"app.py": CHILD.encode()})
+    assert kid.effects == ("Work",)
+    assert parent.children == ("kid",)
+    (saga,) = infer({"app.py": SAGA.encode()})
+    assert {"Work", "Undo"} <= set(saga.effects)
