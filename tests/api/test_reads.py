@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from tallystick.api.routes import COMMON, OPEN
 from tallystick.api.table import TABLE
 from tallystick.cli import shapes
 from tallystick.cli.shape import ANY, HASH, misfit
-from tallystick.values import canon
-from tests.api.rig import Served, bearer, serving
+from tests.api.rig import Served, serving
 from tests.node.rig import Bank
 
 W = "/v1/worlds/main"
@@ -173,89 +171,6 @@ def test_traces_and_reasons(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_blobs_whole_and_in_ranges(tmp_path: Path) -> None:
-    """04 section 10: bytes in, the hash out; ranges 206 and 416; other worlds do not see them."""
-    # tidy: one story, told in its order.
-
-    async def main() -> None:
-        # tidy: one story, told in its order.
-        async with serving(tmp_path, worlds=("main", "other")) as served:
-            data = bytes(range(256)) * 8192
-            kind = {"Content-Type": "application/octet-stream"}
-            before = await served.root()
-            put = await served.http.put(f"{W}/blobs", content=data, headers=kind)
-            assert put.status_code == 201
-            assert put.json() == {"hash": canon.hash_of(data), "size": len(data)}
-            path = f"{W}/blobs/{canon.hash_of(data)}"
-            assert (await served.http.get(path)).content == data
-            ranges = [
-                ("bytes=0-0", 206, data[:1]),
-                ("bytes=10-19", 206, data[10:20]),
-                ("bytes=-5", 206, data[-5:]),
-                (f"bytes={len(data) - 2}-", 206, data[-2:]),
-                (f"bytes={len(data)}-", 416, None),
-                ("bytes=5-4", 416, None),
-                ("bytes=0-1,3-4", 416, None),
-                ("lines=1-2", 416, None),
-                ("bytes=-", 416, None),
-            ]
-            for asked, status, wanted in ranges:
-                got = await served.http.get(path, headers={"Range": asked})
-                assert (asked, got.status_code) == (asked, status)
-                if wanted is not None:
-                    assert got.content == wanted
-                else:
-                    assert got.headers["content-range"] == f"bytes */{len(data)}"
-            other = path.replace("main", "other")
-            assert (await served.http.get(other)).status_code == 404
-            assert (await served.http.get(f"{W}/blobs/sha256:zz")).status_code == 400
-            assert await served.root() == before
-        async with serving(tmp_path) as served:
-            assert (await served.http.get(path)).content == data
-
-    asyncio.run(main())
-
-
-@pytest.mark.clause("X-24")
-def test_tokens_shrink_and_end(tmp_path: Path) -> None:
-    """ND-20: a token gives no more than it has, is shown once, and ends when revoked."""
-    # tidy: one story, told in its order.
-
-    async def main() -> None:
-        # tidy: one story, told in its order.
-        async with serving(tmp_path) as served:
-            small = await served.token("read", "admin")
-            wider = {"principal": "x", "scopes": ["send"]}
-            headers = bearer(small)
-            got = await served.http.post("/v1/tokens", json=wider, headers=headers)
-            assert (got.status_code, got.json()["code"]) == (403, "auth.missing_scope")
-            odd = {"principal": "x", "scopes": ["root"]}
-            assert (await served.http.post("/v1/tokens", json=odd)).json()["code"] == (
-                "auth.unknown_scope"
-            )
-            keyed = await served.http.post(
-                "/v1/tokens", json=wider, headers={"Idempotency-Key": "k"}
-            )
-            assert keyed.json()["code"] == "request.no_idempotency"
-            assert (await served.http.get(W, headers=headers)).status_code == 200
-            rows = (await get(served, "/v1/tokens"))["items"]
-            assert len(rows) == 1
-            assert small not in str(rows)
-            gone = await served.http.delete(f"/v1/tokens/{rows[0]['id']}")
-            assert gone.status_code == 200
-            assert (await served.http.get(W, headers=headers)).status_code == 401
-            kept = await served.token("read")
-            token = served.node.folder / "run" / "token"
-            assert stat.S_IMODE(token.stat().st_mode) == 0o600
-            assert token.read_text("utf-8").strip() == served.api.local
-        assert not token.exists()
-        async with serving(tmp_path) as served:
-            assert (await served.http.get(W, headers=headers)).status_code == 401
-            assert (await served.http.get(W, headers=bearer(kept))).status_code == 200
-
-    asyncio.run(main())
-
-
 def test_health_metrics_and_the_description(tmp_path: Path) -> None:
     """04 sections 10, 12: health is open and one word; metrics and OpenAPI need a token."""
 
@@ -269,25 +184,6 @@ def test_health_metrics_and_the_description(tmp_path: Path) -> None:
             assert "tally_commit_seconds_count" in figures.text
             told = json.loads(msgspec.json.encode(document(TABLE.routes)))
             assert await get(served, "/v1/openapi.json") == told
-
-    asyncio.run(main())
-
-
-def test_a_backup_is_made_beside_service(tmp_path: Path) -> None:
-    """ND-25's door: a backup names each world where it stood; its folder must be new."""
-
-    async def main() -> None:
-        async with serving(tmp_path / "node", Bank()) as served:
-            await filled(served, 2)
-            root = (await get(served, f"{W}/root"))["root"]
-            body = {"dest": str(tmp_path / "copy")}
-            made = await served.http.post("/v1/backup", json=body)
-            assert made.status_code == 200, made.text
-            (world,) = made.json()["worlds"]
-            assert (world["name"], world["root"]) == ("main", root)
-            assert (await served.http.post("/v1/backup", json=body)).status_code == 409
-            odd = await served.http.post("/v1/backup", json={"dest": "../x"})
-            assert odd.status_code == 422
 
     asyncio.run(main())
 
