@@ -71,6 +71,21 @@ async def stream(request: Request) -> Response:
     return Response(200, stream=parts(), content_type=b"text/event-stream")
 
 
+async def unsayable(request: Request) -> Response:
+    """Answers with what no encoder takes."""
+    return Response(value={"it": object()})
+
+
+async def torn(request: Request) -> Response:
+    """A stream that breaks in the middle."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise ZeroDivisionError("a private matter")
+
+    return Response(200, stream=parts(), content_type=b"text/event-stream")
+
+
 TABLE = Table(
     [
         Route("POST", "/echo", "send", echo, "", content="document", once="event"),
@@ -78,6 +93,8 @@ TABLE = Table(
         Route("GET", "/slow", "read", slow, ""),
         Route("GET", "/broken", "read", broken, ""),
         Route("GET", "/stream", "read", stream, ""),
+        Route("GET", "/unsayable", "read", unsayable, ""),
+        Route("GET", "/torn", "read", torn, ""),
     ]
 )
 

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from tallystick.api.feed import BRIEF_MAX
+from tallystick.executors.base import Job, Outcome, Report
+from tests.api.plain import until
 from tests.api.rig import Served, serving
+from tests.node.rig import Bank
 
 # The statement is 10,000 records and 20 cuts; the suite shows a tenth of it.
 RECORDS = int(os.environ.get("TALLY_FEED_RECORDS", "1000"))
@@ -125,6 +128,32 @@ def test_filters_and_brief_records(tmp_path: Path) -> None:
                     assert max(sizes) <= BRIEF_MAX + 40
                     if ident == head:
                         break
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("K-45")
+def test_progress_is_shown_and_has_no_id(tmp_path: Path) -> None:
+    """ND-29: progress comes to those who read now; it carries no id and nothing of the params."""
+
+    class Teller(Bank):
+        async def perform(self, job: Job, report: Report) -> Outcome:
+            await report("note", {"done": 7})
+            return await super().perform(job, report)
+
+    async def main() -> None:
+        async with serving(tmp_path, Teller()) as served:
+            async with aclosing(events(served, await served.head())) as coming:
+                first = asyncio.ensure_future(anext(coming))
+                channel = served.node.feed._channels[served.node.resolve("main")]
+                await until(lambda: channel.progress)
+                await served.send("a")
+                kind, ident, data = await first
+                while kind != "progress":
+                    kind, ident, data = await anext(coming)
+            assert (kind, ident, data["kind"]) == ("progress", None, "note")
+            assert data["payload"] == {"done": 7}
+            assert set(data) == {"intent", "effect", "attempt", "seq", "kind", "payload"}
 
     asyncio.run(main())
 

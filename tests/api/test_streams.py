@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.api.plain import answer, closed, listening, until
+from tallystick.api.http1 import LEAVING_S
+from tests.api.plain import LIMITS, answer, closed, listening, until
 
 
 def test_a_failure_of_ours_says_nothing_private(
@@ -24,6 +26,48 @@ def test_a_failure_of_ours_says_nothing_private(
 
     asyncio.run(run())
     assert "a private matter" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/unsayable", "/torn"])
+def test_half_an_answer_is_a_cut_line(
+    tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """10 section 6: what cannot be said whole ends in a cut line, never in a whole answer."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head(f"GET {path}"))
+            got = b""
+            with suppress(ConnectionError):
+                got = await asyncio.wait_for(reader.read(), 10)
+            assert not got.endswith(b"0\r\n\r\n")
+            assert b"private" not in got
+            await closed(writer)
+            assert (await wire.ask(wire.head("GET /slow")))[0] == 200
+
+    asyncio.run(run())
+    assert "an answer failed" in caplog.text
+
+
+def test_slow_sockets_do_not_hold_others_up(tmp_path: Path) -> None:
+    """10 section 6: 200 callers that never finish their head; others are served, then they go."""
+
+    async def run() -> None:
+        async with listening(tmp_path, LIMITS._replace(per_client=300)) as wire:
+            slow = [await wire.open() for _ in range(200)]
+            for _, writer in slow:
+                writer.write(b"POST /echo HTTP/1.1\r\nHost: 127")
+            for _ in range(20):
+                assert (await wire.ask(wire.head("GET /slow")))[0] == 200
+            assert len(wire.listener.connections) >= 200
+            wire.listener.sweep(LIMITS.header_timeout_s + 1)
+            wire.listener.sweep(LIMITS.header_timeout_s + LEAVING_S + 2)
+            await until(lambda: not wire.listener.connections)
+            for _, writer in slow:
+                await closed(writer)
+
+    asyncio.run(run())
 
 
 def test_a_stream_ends_when_its_reader_leaves(tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ import msgspec
 from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected
 from tallystick.model.frames import Sealed
+from tallystick.node.driver import Published
+from tallystick.values import canon
 from tallystick.views.journal import Entry, entries, row
+from tallystick.views.shown import document
 
 BRIEF_MAX: Final = 400
 _JSON: Final = msgspec.json.encode
@@ -45,8 +48,23 @@ async def _events(request: Request, after: int) -> AsyncIterator[bytes]:
             text = wanted.frame(item.body)
             if text is not None:
                 yield text
+        elif item.kind == "progress":
+            yield _event("progress", _progress(item.body))
         else:
-            yield _event(item.kind, item.body)
+            yield _event(item.kind, item.body or {"seq": item.seq})
+
+
+def _progress(body: tuple[Published, int, str, bytes]) -> dict[str, Any]:
+    """News about an open intent; it may never become a record."""
+    job, seq, kind, payload = body
+    return {
+        "intent": canon.text_of(job.intent),
+        "effect": job.effect,
+        "attempt": job.attempt,
+        "seq": seq,
+        "kind": kind,
+        "payload": document(payload),
+    }
 
 
 class _Wanted:

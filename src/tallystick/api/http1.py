@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import httptools
 
-from tallystick.api.front import ALONE, FIXED, Api, problem, rendered, too_large, twice
+from tallystick.api.front import ALONE, FIXED, LOG, Api, problem, rendered, too_large, twice
 from tallystick.api.refusals import HeadTooLarge, TooSlow
 from tallystick.api.request import Request, Response
 from tallystick.errors import Busy, Rejected, TallyError
@@ -294,10 +294,16 @@ class Connection(asyncio.Protocol):
         parts = message.body
         request.body = parts[0] if len(parts) == 1 else b"".join(parts)
         response = await self._api.carry(request)
-        if response.stream is not None:
-            await self._pour(message, response)
-        else:
-            self._write(message, response)
+        try:
+            if response.stream is not None:
+                await self._pour(message, response)
+            else:
+                self._write(message, response)
+        except Exception:  # noqa: BLE001 - logged, and the line is cut
+            # Half an answer cannot be taken back: a cut line says that it is not whole.
+            LOG.exception("an answer failed", extra={"code": "node.internal"})
+            self.abort()
+            return
         self._ended(message)
 
     def _write(self, message: Message, response: Response) -> None:

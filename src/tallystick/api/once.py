@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from tallystick.api import wire
 from tallystick.api.answers import Answers, Kept
 from tallystick.api.request import Request, Response
@@ -134,7 +136,7 @@ def seq_of(reader: Reader, world: str, after: int, entropy: bytes) -> int | None
 
 
 def _again(kept: Kept) -> Response:
-    return Response(kept.status, None, (REPLAYED,), kept.body, content_type=wire.JSON)
+    return Response(kept.status, msgspec.json.decode(kept.body), (REPLAYED,))
 
 
 def _digest(request: Request) -> bytes:

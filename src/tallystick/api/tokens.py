@@ -62,9 +62,9 @@ async def revoke_token(request: Request) -> Response:
     ident = request.named["id"]
     now_ns = time.time_ns()
     known = await request.node.write(lambda journal: journal.revoke_token(ident, now_ns))
-    request.api.tokens.forget(ident)
     if not known:
         raise UnknownName("no token has this id", code="auth.unknown_token")
+    request.api.tokens.forget(ident)
     return Response(200, {"id": ident, "revoked_ns": now_ns})
 
 
