@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec as _ModuleSpec
 from importlib.util import spec_from_file_location as _spec_from_file_location
 from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,48 @@ _KIT = {
 }
 
 __all__ = list(_KIT)
+
+
+if _TYPE_CHECKING:
+    from tallystick.values.schema.annotations import Duration as Duration
+    from tallystick.values.schema.annotations import Hash as Hash
+    from tallystick.values.schema.annotations import Json as Json
+    from tallystick.values.schema.annotations import Nat as Nat
+    from tallystick.values.schema.annotations import Time as Time
+    from tallystick.values.schema.annotations import Where as Where
+    from tallystick.workflow.bundle import Bundle as Bundle
+    from tallystick.workflow.bundle import On as On
+    from tallystick.workflow.ctx import Ctx as Ctx
+    from tallystick.workflow.effects import Effect as Effect
+    from tallystick.workflow.flow import Flow as Flow
+    from tallystick.workflow.outside import Blob as Blob
+    from tallystick.workflow.outside import Call as Call
+    from tallystick.workflow.outside import File as File
+    from tallystick.workflow.outside import Http as Http
+    from tallystick.workflow.outside import Human as Human
+    from tallystick.workflow.outside import Llm as Llm
+    from tallystick.workflow.outside import Read as Read
+    from tallystick.workflow.outside import Shell as Shell
+    from tallystick.workflow.outside import Sql as Sql
+    from tallystick.workflow.outside import Timer as Timer
+    from tallystick.workflow.records import Record as Record
+    from tallystick.workflow.retry import Backoff as Backoff
+    from tallystick.workflow.retry import Retry as Retry
+    from tallystick.workflow.traps import Cancelled as Cancelled
+    from tallystick.workflow.traps import EffectFailed as EffectFailed
+    from tallystick.workflow.traps import Fail as Fail
+    from tallystick.workflow.traps import FlowTimeout as FlowTimeout
+    from tallystick.workflow.traps import call as call
+    from tallystick.workflow.traps import checkpoint as checkpoint
+    from tallystick.workflow.traps import effect as effect
+    from tallystick.workflow.traps import gather as gather
+    from tallystick.workflow.traps import outcome as outcome
+    from tallystick.workflow.traps import receive as receive
+    from tallystick.workflow.traps import sleep as sleep
+    from tallystick.workflow.traps import spawn as spawn
+    from tallystick.workflow.traps import start as start
+    from tallystick.workflow.traps import timeout as timeout
+    from tallystick.workflow.traps import wait_first as wait_first
 
 
 def __getattr__(name: str) -> object:

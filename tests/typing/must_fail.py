@@ -5,6 +5,7 @@ A line that stops being refused means that a promise of the types was lost.
 
 from __future__ import annotations
 
+from tallystick import Effect, Record
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, UnknownName
 from tallystick.model.limits import Limits
 from tallystick.values import canon
@@ -31,3 +32,18 @@ def values_are_typed(schema: Schema, admitted: Admitted) -> None:
 
 def nouns_are_frozen(limits: Limits) -> None:
     limits.effects_max = 3  # error: [misc]
+
+
+class Got(Record):
+    n: int
+
+
+class Work(Effect[Got], executor="work"):
+    n: int
+
+
+def records_are_typed(got: Got) -> None:
+    Got()  # error: [call-arg]
+    Got(n="one")  # error: [arg-type]
+    Work(m=1)  # error: [call-arg]
+    got.n = 3  # error: [misc]

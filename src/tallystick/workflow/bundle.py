@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from tallystick.errors import BadDefinition
 from tallystick.values import names
@@ -122,6 +122,10 @@ class Bundle:
         self.samples: dict[str, Mapping[str, Any]] = {}
         self.invariants: dict[str, list[Any]] = {}
 
+    @overload
+    def workflow(self, code: F, /) -> F: ...
+    @overload
+    def workflow(self, /, **options: Any) -> Callable[[F], F]: ...
     def workflow(self, code: Any = None, /, **options: Any) -> Any:
         """Define a workflow: `@app.workflow(key="order_id", effects=[Charge])`.
 
