@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench sim sim-control fmt conformance reference fast clean
+.PHONY: help setup demo test check bench sim sim-control accept fmt conformance reference fast clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ sim: $(STAMP) ## deterministic simulation under faults
 
 sim-control: $(STAMP) ## the simulation must find each planted defect
 	scripts/sim --control
+
+accept: $(STAMP) ## black-box tests against real nodes, with their controls; writes reports/
+	scripts/accept
 
 fmt: $(STAMP) ## format, and mend what can be mended
 	scripts/fmt

@@ -101,7 +101,10 @@ def live_node(data: Path) -> tuple[str, str] | None:
     """
     note, secret = data / "run" / "node.json", data / "run" / "token"
     try:
-        url = str(json.loads(note.read_text("utf-8"))["url"])
+        said = note.read_text("utf-8")
+        if not said.strip("\0 \n"):
+            return None  # what a power cut leaves of a file that was just written
+        url = str(json.loads(said)["url"])
         token = secret.read_text("utf-8").strip()
     except FileNotFoundError:
         return None

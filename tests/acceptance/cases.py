@@ -1,0 +1,40 @@
+"""Every case, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.acceptance import (
+    at_01,
+    at_02,
+    at_04,
+    at_05,
+    at_08,
+    at_30,
+    at_33,
+    at_37,
+    at_38,
+    at_39,
+    nd_06,
+    nd_22,
+    nd_30,
+)
+from tests.acceptance.case import Case
+
+_MODULES: Final = (
+    at_01,
+    at_02,
+    at_04,
+    at_05,
+    at_08,
+    at_30,
+    at_33,
+    at_37,
+    at_38,
+    at_39,
+    nd_06,
+    nd_22,
+    nd_30,
+)
+CASES: Final[Mapping[str, Case]] = {module.CASE.number: module.CASE for module in _MODULES}

@@ -1,0 +1,56 @@
+"""Reports: an acceptance test counts with its command, its seed, its figures and its control."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+REPORTS: Final = ROOT / "reports"
+SYNCS: Final = 100
+
+
+def write(number: str, found: dict[str, Any], folder: Path = REPORTS) -> Path:
+    """Write `NUMBER.json`; the figures are as they were seen."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number}.json"
+    path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return path
+
+
+def machine(folder: Path) -> dict[str, Any]:
+    """What the figures were measured on: cores, and how long one small sync takes here."""
+    path = folder / "probe"
+    taken = []
+    with path.open("wb") as file:
+        for _ in range(SYNCS):
+            file.write(b"x" * 4096)
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - began)
+    path.unlink()
+    taken.sort()
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "sync_ms": {"median": _ms(taken[SYNCS // 2]), "p99": _ms(taken[-1])},
+    }
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def commit() -> str:
+    """The commit that was tested."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    return done.stdout.strip() or "unknown"
