@@ -12,12 +12,15 @@ import pytest
 
 from tallystick.errors import Rejected
 from tallystick.journal import checkpoints
-from tallystick.journal.chain import Chain, header_of
+from tallystick.journal.chain import Chain, header_of, named_by
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.journal.verify import verify
 from tallystick.model.frames import open_frame
+from tallystick.values import canon
+from tests import worlds
 from tests.journal.damage import DAMAGES, Case, Damage, checkpoint, grown
+from tests.kernel import mixed
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import NODE, WORLD, Rig
 from tests.worlds import CREATED, created
@@ -76,8 +79,8 @@ def test_a_chain_that_does_not_hash_finds_nothing(rig: Rig) -> None:
     """ND-23, control: without the check of hash and place the same change passes for the truth."""
 
     class Blind(Chain):
-        def _fault(self, frame):
-            return None
+        def take(self, frame):
+            return True
 
     frames = list(rig.journal.read(WORLD))
     body = bytearray(frames[3].body)
@@ -191,6 +194,60 @@ def test_a_world_is_verified_while_it_is_written(tmp_path: Path) -> None:
         assert verdict.ok, verdict.first_bad
         assert verdict.root == roots.get(verdict.head, verdict.root)
     rig.journal.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A world with nearly every type of record, large values among them."""
+    folder = tmp_path_factory.mktemp("varied")
+    made = Rig(mixed.documents(), mixed.FUNCTIONS, journal=SqliteJournal(folder))  # type: ignore[arg-type]
+    mixed.play(made)
+    made.send(worlds.GO, worlds.go("asks for much", "ask", 1))
+    made.settle(made.jobs.of(worlds.ASK)[-1], {"a": "much" * 20_000})
+    yield made
+    made.journal.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.clause("K-12", "K-38")
+def test_every_blob_that_a_record_names_is_missed(varied: Rig) -> None:
+    """ND-23: without a value that a record names by its hash the journal is not whole; the first
+    record that names it is the bad one.
+    """
+    journal = varied.journal
+    assert isinstance(journal, SqliteJournal)
+    verdict = verify(journal, WORLD)
+    assert verdict.ok, verdict.first_bad
+    assert verdict.root == varied.root()
+    assert verdict.receipts == {"sealed": 3, "bad": 0}
+    named: dict[bytes, int] = {}
+    for frame in journal.read(WORLD):
+        for seq, record in enumerate(open_frame(frame.body)[3], frame.seq):
+            for digest in named_by(record):
+                named.setdefault(digest, seq)
+    assert len(named) >= 3
+    for digest, seq in named.items():
+        journal._db.execute("BEGIN")
+        journal._db.execute("DELETE FROM blob WHERE hash=?", (digest,))
+        found = verify(journal, WORLD)
+        journal._db.execute("ROLLBACK")
+        assert found.blobs["missing"] >= 1
+        assert found.first_bad is not None
+        assert found.first_bad.seq == seq
+
+
+def test_records_that_nobody_knows_are_found(varied: Rig) -> None:
+    """ND-23: a frame whose hash is right and whose records this release cannot read is damage."""
+    frame = next(f for f in varied.journal.read(WORLD) if b"ReceiptSettled" in f.body)
+    body = frame.body.replace(b"ReceiptSettled", b"ReceiptSettlex")
+    line = varied.journal.lineage(WORLD)  # type: ignore[attr-defined]
+    for changed in (body, b"", body.replace(b"world", b"globe")):
+        forged = frame._replace(body=changed, hash=canon.digest_of(changed))
+        chain = Chain(line, (frame.seq - 1, frame.prev), lambda _digest: True)
+        assert not chain.take(forged)
+        assert [found.seq for found in chain.findings] == [frame.seq]
+    other = frame._replace(world=child_id(3))
+    chain = Chain(line, (frame.seq - 1, frame.prev), lambda _digest: True)
+    assert not chain.take(other)
 
 
 # ---- checkpoints ------------------------------------------------------------------------------
