@@ -10,8 +10,6 @@ from threading import Thread
 
 import pytest
 
-from tallystick.errors import Rejected
-from tallystick.journal import checkpoints
 from tallystick.journal.chain import Chain, header_of, named_by
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
@@ -19,10 +17,10 @@ from tallystick.journal.verify import verify
 from tallystick.model.frames import open_frame
 from tallystick.values import canon
 from tests import worlds
-from tests.journal.damage import DAMAGES, Case, Damage, checkpoint, grown
+from tests.journal.damage import DAMAGES, Case, Damage, grown
 from tests.kernel import mixed
 from tests.kernel.test_fork import child_id, child_rig
-from tests.rig import NODE, WORLD, Rig
+from tests.rig import WORLD, Rig
 from tests.worlds import CREATED, created
 
 # 16 kinds of damage: 304 in all, beside those of files.
@@ -248,55 +246,3 @@ def test_records_that_nobody_knows_are_found(varied: Rig) -> None:
     other = frame._replace(world=child_id(3))
     chain = Chain(line, (frame.seq - 1, frame.prev), lambda _digest: True)
     assert not chain.take(other)
-
-
-# ---- checkpoints ------------------------------------------------------------------------------
-
-
-@pytest.mark.clause("K-12")
-def test_a_copy_of_checkpoints_finds_a_rollback(tmp_path: Path) -> None:
-    """04 section 4: rolled back with its checkpoints and all, a copy kept elsewhere still tells."""
-    rig = grown(tmp_path / "data")
-    for row in rig.journal.checkpoints(WORLD):  # type: ignore[attr-defined]
-        checkpoints.note(tmp_path, WORLD, row)
-    checkpoints.note(tmp_path, child_id(1), row)
-    copies = list(checkpoints.read_file(tmp_path / checkpoints.FILE, WORLD))
-    assert copies == rig.journal.checkpoints(WORLD)  # type: ignore[attr-defined]
-    journal = rig.journal
-    assert isinstance(journal, SqliteJournal)
-    assert verify(journal, WORLD, checkpoints=copies).ok
-    cut = copies[-1].seq - 3
-    at = next(f for f in journal.read(WORLD) if f.last >= cut)
-    journal._db.execute("DELETE FROM frame WHERE seq>?", (at.seq,))
-    journal._db.execute("DELETE FROM checkpoint WHERE seq>?", (at.last,))
-    journal._db.execute("DELETE FROM snapshot WHERE seq>=?", (at.last,))
-    journal._db.execute("UPDATE world SET head_seq=?, head_hash=?", (at.last, at.hash))
-    assert verify(journal, WORLD).ok, "alone it is a sound journal"
-    found = verify(journal, WORLD, checkpoints=copies).first_bad
-    assert found is not None
-    assert (found.seq, found.where) == (at.last + 1, f"checkpoint {copies[-1].seq}")
-    journal.close()
-
-
-def test_the_file_of_checkpoints_is_read_strictly(tmp_path: Path, rig: Rig) -> None:
-    """04 section 4: a line cut by a crash is left out; a bad line in the middle is refused."""
-    row = checkpoint(rig)
-    path = tmp_path / checkpoints.FILE
-    checkpoints.note(tmp_path, WORLD, row)
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:50])
-    assert list(checkpoints.read_file(path, WORLD)) == [row]
-    path.write_bytes(whole[:50] + b"\n" + whole)
-    with pytest.raises(Rejected) as caught:
-        list(checkpoints.read_file(path, WORLD))
-    assert caught.value.code == "checkpoint.malformed"
-    assert caught.value.where["line"] == 1
-
-
-def test_a_checkpoint_of_an_unknown_key_does_not_count(rig: Rig) -> None:
-    """04 section 4: who signed must be known; a key may be given from elsewhere."""
-    row = checkpoint(rig)
-    journal = rig.journal
-    fault = checkpoints.fault_of(journal, WORLD, row, {})  # type: ignore[arg-type]
-    assert fault == "nobody knows the key of its seal"
-    assert checkpoints.fault_of(journal, WORLD, row, {NODE.key_id: NODE.public}) is None  # type: ignore[arg-type]
