@@ -93,6 +93,18 @@ def test_file_systems_are_told_apart(tmp_path: Path):
     assert doctor.file_system_of(tmp_path / "a" / "b") == kind != "unknown"
 
 
+def test_a_bench_gives_figures_and_leaves_nothing(tmp_path: Path):
+    """ND-28: one row per figure, above zero; the folder is as empty as before."""
+    done = tally("bench", "--quick", "--data", str(tmp_path / ".tally"), "--json")
+    assert done.code == 0, done.err
+    assert misfit(SHAPES["bench"], done.value) is None
+    assert [row["name"] for row in done.value["items"]] == ["disk", "lone", "batch", "ticks"]
+    assert all(row["value"] > 0 for row in done.value["items"])
+    assert list(tmp_path.iterdir()) == []
+    one = tally("bench", "disk", "--quick", "--data", str(tmp_path / ".tally"))
+    assert (one.code, "commits/s" in one.out) == (0, True)
+
+
 # ---- secrets --------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tallystick.cli import (
+    bench,
     bundle,
     care,
     carry,
@@ -49,6 +50,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     *care.VERBS,
     *carry.VERBS,
     *doctor.VERBS,
+    *bench.VERBS,
 )
 NOUNS: Final[Mapping[str, str]] = MappingProxyType(
     {
