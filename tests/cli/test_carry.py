@@ -113,6 +113,9 @@ def test_kept_checkpoints_are_compared(live: Live, tmp_path: Path):
 def test_a_backup_is_restored_elsewhere(live: Live, tmp_path: Path):
     """ND-25, in small: a copy while the node runs; the restored world has the same cells."""
     fits("backup", live.run("backup", str(tmp_path / "copy"), "--json"))
+    assert live.json("verify", "--full")["ok"] is True
+    ages = {check["id"]: check["found"] for check in live.json("doctor")["checks"]}
+    assert (ages["backup"], ages["verify"]) == ("0 h ago", "0 h ago")
     root = live.json("world", "root")
     into = tmp_path / "again" / ".tally"
     told = fits("restore", tally("restore", str(tmp_path / "copy"), "--into", str(into), "--json"))
@@ -147,6 +150,7 @@ def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
     head = journal.head(world)
     journal.append(Append(world, [], head, {sha256(b"orphan").digest(): b"orphan"}))
     journal.close()
+    assert tally("send", "demo/Greet@1", '{"name": "Bob"}', *words[1:]).code == 0
     looked = fits("gc", tally(*words, "--dry-run"))["worlds"][0]
     assert (looked["orphans"], looked["removed"]) == (1, 0)
     root = tally("world", "root", *words[1:]).value["root"]
@@ -154,3 +158,10 @@ def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
     assert fits("gc", tally(*words))["worlds"][0]["orphans"] == 0
     assert tally("world", "root", *words[1:]).value["root"] == root
     assert tally("verify", "--full", *words[1:]).value["ok"] is True
+    assert tally("gc", "--trim-before", "5", *words[1:]).code == 2, "an archive is needed"
+    archive = tmp_path / "old.tally"
+    told = fits("gc", tally("gc", "--trim-before", "999", "--archive", str(archive), *words[1:]))
+    assert told["base_seq"] > 1
+    assert tally("verify", "--bundle", str(archive), "--json").value["ok"] is True
+    assert tally("verify", "--full", *words[1:]).value["ok"] is True
+    assert tally("world", "root", *words[1:]).value["root"] == root

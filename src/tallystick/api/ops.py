@@ -51,6 +51,7 @@ async def make_backup(request: Request) -> Response:
         return backup(reader, Path(body.dest))
 
     made = await request.node.read(copy)
+    await request.node.ops.note("backup_ns")
     shown = {
         "backup": made.id,
         "dest": body.dest,

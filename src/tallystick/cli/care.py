@@ -7,7 +7,8 @@ from typing import Any
 
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
-from tallystick.cli.verb import Done, Options, Verb, arg, flag
+from tallystick.cli.verb import Done, Options, Verb, arg, flag, opt
+from tallystick.errors import Rejected
 
 
 def _backup(call: Any, options: Options) -> Done:
@@ -17,12 +18,24 @@ def _backup(call: Any, options: Options) -> Done:
 
 
 def _gc(call: Any, options: Options) -> Done:
-    from tallystick.cli.collect import collect  # noqa: PLC0415  # a node is a heavy import
+    from tallystick.cli.collect import collect, cut  # noqa: PLC0415  # a node is a heavy import
 
-    return Done(collect(call.config, dry_run=options["dry_run"]))
+    before, archive = options["trim_before"], options["archive"]
+    if before is None:
+        return Done(collect(call.config, dry_run=options["dry_run"]))
+    if not archive or options["dry_run"]:
+        raise Rejected(
+            "--trim-before needs --archive FILE, and does not go with --dry-run",
+            code="request.usage",
+            hint="what leaves the journal goes into the archive first",
+        )
+    return Done(cut(call.config, call.world, before, Path(archive)))
 
 
 BACKUP = {"backup": str, "dest": str, "worlds": [ANY], "files": int}
+
+SWEPT = {"world": str, "orphans": int, "bytes": int, "removed": int, "snapshots": int}
+TRIMMED = {"world": str, "base_seq": int, "frames": int, "archive": str, "removed": int}
 
 VERBS = (
     Verb("backup", "a copy of everything, while the node runs", _backup, (arg("dest"),), BACKUP),
@@ -30,10 +43,11 @@ VERBS = (
         "gc",
         "remove what nothing names any more",
         _gc,
-        (flag("dry-run", "say what would go"),),
-        {
-            "dry_run": bool,
-            "worlds": [{"world": str, "orphans": int, "bytes": int, "removed": int}],
-        },
+        (
+            flag("dry-run", "say what would go"),
+            opt("trim-before", "move the floor up to a snapshot below this sequence", type=int),
+            opt("archive", "file that gets the whole world first"),
+        ),
+        ({"dry_run": bool, "worlds": [SWEPT]}, TRIMMED),
     ),
 )

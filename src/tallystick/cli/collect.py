@@ -1,4 +1,4 @@
-"""`tally gc`: remove blobs that no frame, snapshot or fork names, once they are old enough.
+"""`tally gc`: remove what nothing names, and move the floor of a journal on request.
 
 It works on a folder whose node is stopped: while a node runs, a frame that is not durable yet may
 name a blob that nothing else names.
@@ -7,21 +7,49 @@ name a blob that nothing else names.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tallystick.cli.client import live_node
-from tallystick.cli.here import HereClient, modules_of
+from tallystick.cli.here import HereClient
 from tallystick.errors import Unavailable
+from tallystick.journal.collect import Trim, marks_of, sweep, thin, trim
 from tallystick.journal.sqlite import SqliteJournal
-from tallystick.journal.staged import StagedBlobs
-from tallystick.node.config import Config
+from tallystick.node.config import Config, RetentionSettings
 from tallystick.node.node import Node
-from tallystick.node.worlds import marks_of, world_at
 
 
 def collect(config: Config, *, dry_run: bool) -> dict[str, Any]:
-    """Sweep every world of a folder; refuses a folder whose node runs with `gc.node_runs`."""
+    """Thin the snapshots of every world and sweep its orphans; refuses while a node runs."""
+
+    async def act(node: Node) -> list[dict[str, Any]]:
+        work = partial(_look if dry_run else _collect, config.retention)
+        return [await node.write(partial(work, world)) for world in sorted(node.worlds().values())]
+
+    return {"dry_run": dry_run, "worlds": _alone(config, act)}
+
+
+def cut(config: Config, name: str, before: int, archive: Path) -> dict[str, Any]:
+    """Move the floor of one world up to its newest snapshot below a sequence; see `trim`."""
+
+    async def act(node: Node) -> dict[str, Any]:
+        order = Trim(node.resolve(name), before, archive, node.key.pair, node.clock.now_ns())
+        made = await node.write(lambda journal: trim(journal, order))
+        return {
+            "world": order.world,
+            "base_seq": made.base.seq,
+            "frames": made.frames,
+            "archive": str(made.archive),
+            "removed": made.swept.blobs,
+        }
+
+    found: dict[str, Any] = _alone(config, act)
+    return found
+
+
+def _alone(config: Config, act: Callable[[Node], Any]) -> Any:
     if live_node(config.data) is not None:
         raise Unavailable(
             f"a node serves {config.data}",
@@ -30,34 +58,25 @@ def collect(config: Config, *, dry_run: bool) -> dict[str, Any]:
         )
     client = HereClient(config, passive=True)
     try:
-        return {"dry_run": dry_run, "worlds": client.run(lambda node: _sweep(node, dry_run))}
+        return client.run(act)
     finally:
         client.close()
 
 
-async def _sweep(node: Node, dry_run: bool) -> list[dict[str, Any]]:
-    worlds = sorted(set(node.worlds().values()))
-    retention = node.config.retention
-
-    def sweep(world: str, journal: SqliteJournal) -> dict[str, Any]:
-        runner = modules_of()(StagedBlobs(journal, world))
-        live = world_at(journal, world, runner)
-        keep = marks_of(journal, live, max(1, retention.snapshots))
-        orphans = [size for digest, size in journal.blobs(world) if digest not in keep]
-        found = {"world": world, "orphans": len(orphans), "bytes": sum(orphans), "removed": 0}
-        if not dry_run:
-            before = _grown_old(journal, world, time.time_ns() - retention.blob_grace)
-            found["removed"] = journal.sweep(world, keep, before).blobs
-        return found
-
-    return [await node.write(partial(sweep, world)) for world in worlds]
+def _look(_retention: RetentionSettings, world: str, journal: SqliteJournal) -> dict[str, Any]:
+    keep = marks_of(journal, world)
+    orphans = [size for digest, size in journal.blobs(world) if digest not in keep]
+    return {
+        "world": world,
+        "orphans": len(orphans),
+        "bytes": sum(orphans),
+        "removed": 0,
+        "snapshots": 0,
+    }
 
 
-def _grown_old(journal: SqliteJournal, world: str, until_ns: int) -> int:
-    """The sequence behind the last frame that was flushed before a time."""
-    before = 0
-    for header in journal.headers(world):
-        if header.flushed_ns > until_ns:
-            break
-        before = header.last_seq + 1
-    return before
+def _collect(retention: RetentionSettings, world: str, journal: SqliteJournal) -> dict[str, Any]:
+    snapshots = thin(journal, world, max(1, retention.snapshots))
+    found = _look(retention, world, journal)
+    gone = sweep(journal, world, time.time_ns() - retention.blob_grace)
+    return {**found, "removed": gone.blobs, "snapshots": snapshots}

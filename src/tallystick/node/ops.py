@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tallystick.errors import Rejected
+from tallystick.errors import DiskFull, Rejected
 from tallystick.journal.base import Reader
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.verify import verify as journal_verify
@@ -38,7 +38,17 @@ class Ops:
             found["level"] = level
             found["ok"] = found["ok"] and again["ok"]
             found["first_bad"] = found["first_bad"] or _bad(again)
+        if found["ok"] and level != "quick":
+            await self.note("verify_ns")
         return found
+
+    async def note(self, what: str) -> None:
+        """Remember when something was done, so that `tally doctor` can say how long ago."""
+        now_ns = self._node.clock.now_ns()
+        try:
+            await self._node.write(lambda journal: journal.set_meta(**{what: now_ns}))
+        except DiskFull:
+            return  # what was done is done; only its age is not known
 
     async def replay(
         self, world: str, from_seq: int | None = None, to_seq: int | None = None
