@@ -15,6 +15,11 @@ from tallystick.values import canon
 from tallystick.values.expr import compile_expression
 from tests import worlds
 from tests.rig import Rig
+from tests.workflow.apps import ORDER
+from tests.workflow.names import loaded
+from tests.workflow.test_flows import SAGA
+
+PREPARED = [(*loaded(source), source) for source in (ORDER, SAGA)]
 
 
 def canonical_bytes() -> Iterator[str]:
@@ -52,11 +57,25 @@ def orders() -> Iterator[str]:
     yield folded.hex()
 
 
+def lane() -> Iterator[str]:
+    """Modules and workflow: source in the lane, a reducer and an async flow, built beforehand."""
+    for world, app, source in PREPARED:
+        for number in range(6):
+            if source is ORDER:
+                world.send(app.Placed(order_id=f"o{number}", cents=number))
+            else:
+                world.send(app.Go(key=f"a{number}")).send(app.Note(key=f"a{number}", n=number))
+            yield world.root().hex()
+        world.advance("3d")
+        yield world.root().hex()
+
+
 PARTS: tuple[Callable[[], Iterator[str]], ...] = (
     canonical_bytes,
     expressions,
     definitions,
     orders,
+    lane,
 )
 
 

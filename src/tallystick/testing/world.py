@@ -12,8 +12,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Self
 
+from tallystick.errors import NotQuiescent
 from tallystick.journal.memory import MemoryJournal
-from tallystick.kernel.inputs import Clock, Operate, Progress, Receipt, Sample, Settle, Submit
+from tallystick.kernel.inputs import (
+    Activate,
+    Clock,
+    Operate,
+    Progress,
+    Receipt,
+    Sample,
+    Settle,
+    Submit,
+)
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root
 from tallystick.kernel.settle import next_due_ns, statement_of
@@ -220,6 +230,25 @@ class TestWorld:
         self.clock.now_ns = max(self.clock.now_ns, due_ns)
         sample = self.clock.sample()
         self._certain(lambda: Clock(sample))
+
+    def apply(self, app: Any) -> Self:
+        """Make another bundle active; raises `NotQuiescent` with the blockers while work is open."""
+        made = built(app)
+        bundle = made.bundle
+        given = Activate(
+            self.clock.sample(),
+            bundle.root_digest,
+            bundle.manifest_digest,
+            self.driver.world.manifest,
+            bundle.blobs(),
+            "tester",
+        )
+        answer = self._certain(lambda: given)
+        if answer.kind == "refused":
+            kinds = ", ".join(sorted({kind for kind, _ in answer.detail}))
+            raise NotQuiescent(f"work is open: {kinds}", where={"blockers": answer.detail})
+        self.app, self.bundle = made.app, bundle
+        return self.run()
 
     def receipt(self, job: Published, payload: bytes, status: str) -> None:
         """Hand in a sealed receipt; after a crash it comes again for the new attempt."""

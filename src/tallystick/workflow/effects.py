@@ -7,7 +7,7 @@ executor a name that a node binds.
 from __future__ import annotations
 
 import typing
-from typing import Any, Generic, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, dataclass_transform
 
 from tallystick.workflow import outcomes
 from tallystick.workflow.codec import AS_IS, Codec, codec_of, span_ns
@@ -76,12 +76,31 @@ def _receipt_of(cls: Any) -> Any:
 class Effect(Record, Generic[R], metaclass=EffectType):
     """Base of all effects; subclasses carry their outcomes: `Charge.Ok`, `Charge.Error` ..."""
 
-    Settled = outcomes.Settled
-    Ok = outcomes.Ok
-    Failed = outcomes.Failed
-    Error = outcomes.Error
-    Timeout = outcomes.Timeout
-    Denied = outcomes.Denied
-    Rejected = outcomes.Rejected
-    Cancelled = outcomes.Cancelled
-    Progress = outcomes.Progress
+    if TYPE_CHECKING:
+        # At run time every effect class has its own; type checkers see them through the base.
+        class Settled(outcomes.Settled):
+            """The end of this effect."""
+
+        class Ok(outcomes.Ok, Settled):
+            """It was done."""
+
+        class Failed(outcomes.Failed, Settled):
+            """It was not done."""
+
+        class Error(outcomes.Error, Failed):
+            """The executor says so."""
+
+        class Timeout(outcomes.Timeout, Failed):
+            """The deadline passed."""
+
+        class Denied(outcomes.Denied, Failed):
+            """Admission said no."""
+
+        class Rejected(outcomes.Rejected, Failed):
+            """The receipt cannot be read."""
+
+        class Cancelled(outcomes.Cancelled, Failed):
+            """It was cancelled."""
+
+        class Progress(outcomes.Progress):
+            """News about it."""

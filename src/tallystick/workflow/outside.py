@@ -5,7 +5,7 @@ Their definitions are ambient, so a bundle that uses them defines nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tallystick.values.schema.annotations import Hash, Json, Nat, Time
 from tallystick.workflow.effects import Effect
@@ -65,9 +65,14 @@ class Timer(Effect[TimerFired], name="sys/timer.set@1", cap="timer"):
     deliver_at_ns: Time
     key: str | None = None
 
+    if TYPE_CHECKING:
+
+        class Fired(Effect.Ok):
+            """The time has come."""
+
 
 # "It fired" reads better in a match than "it is ok".
-Timer.Fired = Timer.Ok  # type: ignore[attr-defined]  # outcomes are attached to each class
+Timer.Fired = Timer.Ok  # type: ignore[misc,assignment]  # outcomes are attached to each class
 
 
 class HttpAnswer(Record, name="sys/HttpRequestReceipt@1"):

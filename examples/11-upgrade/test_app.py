@@ -1,0 +1,40 @@
+"""Blocked while a receipt prints, applied after the drain; the old event reaches the new code."""
+
+from pathlib import Path
+
+import app as example
+import pytest
+from tallystick.errors import NotQuiescent
+from tallystick.testing import TestWorld, ok
+
+NEW = Path(example.__file__).read_text("utf-8")
+OLD = (
+    NEW.replace("event: SoldIn |", "event: Sold |")
+    .replace('case SoldIn(cents=cents, currency="EUR"):', "case Sold(cents=cents):")
+    .replace(
+        "        case SoldIn():\n            return held.replace(foreign=held.foreign + 1)\n", ""
+    )
+    .replace("@app.upcast(Sold, SoldIn)\n", "")
+)
+
+
+def names(world):
+    return world.app.workflows["till/till@1"].tick.__globals__
+
+
+def test_an_upgrade_waits_for_open_work():
+    world = TestWorld(OLD)
+    known = names(world)
+    world.send(known["Sold"](till="a", cents=500))
+    with pytest.raises(NotQuiescent) as caught:
+        world.apply(NEW)
+    assert {kind for kind, _ in caught.value.where["blockers"]} >= {"intent_open"}
+    world.settle(known["Print"], ok(known["Printed"](number=1)))
+    world.apply(NEW)
+    known = names(world)
+    world.send(known["Sold"](till="a", cents=70))
+    world.send(known["SoldIn"](till="a", cents=9, currency="CHF"))
+    state = world.cell("till/till@1", "a").state
+    assert (state.cents, state.receipts, state.foreign) == (570, 1, 1)
+    world.settle(known["Print"], ok(known["Printed"](number=2)))
+    world.assert_replays()
