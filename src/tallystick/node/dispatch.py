@@ -25,6 +25,9 @@ from tallystick.node.receipts import Ended
 from tallystick.values import canon
 
 CARRIED_MAX: Final = 1_000  # waiting intents that are kept whole; more wait by name
+# the owner's clock ends an intent and stops its executor; an executor that watches the
+# deadline itself must not be the first to speak.
+LATE_NS: Final = 1_000_000_000
 Key = tuple[str, bytes]
 
 
@@ -398,7 +401,7 @@ def _job(job: Published, params: Any, secrets: Mapping[str, str], blobs: Blobs) 
         params=params,
         grant=job.granted,
         attempt=job.attempt,
-        deadline_ns=job.deadline_ns,
+        deadline_ns=None if job.deadline_ns is None else job.deadline_ns + LATE_NS,
         origin=Origin(job.workflow, job.key),
         secrets=secrets,
         blobs=blobs,
