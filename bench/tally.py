@@ -1,0 +1,37 @@
+"""Our side of the workloads: `python bench/tally.py --workload w1 --n 2000 --out FILE`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import ingress, instances, many, recovery
+from bench.options import Options, options, tell
+
+Measure = Callable[[Options], Awaitable[dict[str, Any]]]
+MEASURES: Final[Mapping[str, Measure]] = {
+    "w1": instances.w1,
+    "w2": instances.w2,
+    "w3": instances.w3,
+    "w4": recovery.w4,
+    "w5": instances.w5,
+    "w6": instances.w6,
+    "w7": ingress.w7,
+    "w10": many.w10,
+}
+
+
+def main() -> int:
+    """Measure one workload."""
+    with options() as given:
+        tell(given, asyncio.run(MEASURES[given.workload](given)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
