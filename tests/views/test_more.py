@@ -179,3 +179,71 @@ def test_restored_is_a_record_of_history() -> None:
     sealed = seal_frame(rig.world.id, rig.world.seq + 1, rig.world.head, [restored])
     (row,) = Settlements().read([*frames(rig), sealed]).rows()
     assert row["hold"]["kind"] == "restore"
+
+
+def test_a_timer_fires_without_a_tick_before_it() -> None:
+    """A receipt that time brings hangs on its intent alone; a settled effect is not held."""
+    rig = lab()
+    rig.send(GO, go("t", "time", 1))
+    rig.send(GO, go("a", "ask", 1))
+    rig.pass_time(2_000_000_000)
+    found = graph(frames(rig))
+    (receipt,) = [node["seq"] for node in found["nodes"] if node["kind"] == "receipt"]
+    assert [edge["how"] for edge in found["edges"] if edge["to"] == receipt] == ["settles"]
+    child = child_rig(rig, 2, None)
+    held = [row["hold"] is not None for row in Settlements().read(frames(child)).rows()]
+    assert held == [False, True]
+    only = EffectFilter(status="ok")
+    assert len(list(Settlements().read(frames(child)).rows(only))) == 1
+
+
+def test_a_cell_that_has_not_run_yet() -> None:
+    """A cell that begins with mail has no state, and says so with null."""
+    rig = lab()
+    rig.send(GO, go("a"), run=False)
+    found = cell_show(rig.world, CellId(LAB, canon.encode("a")))
+    assert (found["state"], found["state_hash"], found["mailbox"]) == (None, None, 1)
+
+
+def test_a_timeline_of_a_bounded_cell_keeps_what_was_asked_before() -> None:
+    """Progress and asks beyond the bound are counted or marked, never lost unseen."""
+    rig = progress_rig()
+    rig.send(GO, go("a", "ask", 1))
+    start = rig.world.seq
+    job = rig.jobs.of(ASK)[0]
+    sample = rig.clock.sample()
+    rig.do(Progress(sample, job.world, job.intent, 1, 1, "note", canon.encode({"n": 1})))
+    rig.run()
+    ident = CellId(LAB, canon.encode("a"))
+    middle = timeline(frames(rig, start), ident)
+    assert middle["ticks"][0]["input"]["seq"] == start + 1
+    later = timeline(frames(rig, start - 1), ident)
+    assert [effect["issuer_ref"] for effect in later["effects"]] == ["q0"]
+
+
+def test_an_end_behind_an_ask_is_emitted_by_the_tick() -> None:
+    """An event behind an intent that starts no child hangs on the tick, not on the intent."""
+
+    def last(following: Any, _value: Any, _ctx: Any) -> Outcome:
+        return Outcome(following, status="completed", effects=[ask()])
+
+    rig = Rig(lab_documents(), {("t/code@1", "lab"): lab_function(last=last)})
+    rig.send(GO, go("a", "last"))
+    found = edges(graph(frames(rig)))
+    assert ("tick", "emits", "event") in found
+    assert ("intent", "spawns", "event") not in found
+
+
+def test_mail_that_an_end_drops_is_a_mark() -> None:
+    """What waited when a cell ended stands on its timeline; a bounded one counts the rest."""
+    rig = lab()
+    rig.send(GO, go("a", "end"), run=False)
+    rig.send(GO, go("a", "note"))
+    ident = CellId(LAB, canon.encode("a"))
+    (mark,) = timeline(frames(rig), ident)["marks"]
+    assert (mark["kind"], mark["record"]["reason"]) == ("dropped", "terminal")
+    other = lab()
+    for _ in range(2):
+        other.send(GO, go("b", "ask", 1))
+    part = timeline(frames(other), CellId(LAB, canon.encode("b")), most=1)
+    assert (len(part["ticks"]), part["effects"], part["more"]) == (1, [], 3)
