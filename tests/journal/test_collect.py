@@ -1,8 +1,9 @@
-"""Collecting, trimming and mending: nothing that is needed goes, and what goes can be proven."""
+"""Collecting and trimming: nothing that is needed goes, and what goes can be proven."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -12,13 +13,11 @@ from tallystick.errors import Conflict, UnknownName
 from tallystick.journal.base import Append, Head
 from tallystick.journal.collect import Trim, marks_of, sweep, thin, trim
 from tallystick.journal.imports import import_world, verify_export
-from tallystick.journal.mend import READ_ONLY, mend
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import verify
 from tallystick.kernel.roots import root
 from tallystick.node.worlds import world_at
-from tallystick.values import canon
-from tests.journal.damage import DAMAGES, Case, blob_changed, blob_deleted, grown, snapshot_changed
+from tests.journal.damage import grown
 from tests.journal.test_export import export_of
 from tests.journal.test_journal import blob
 from tests.kernel.test_fork import child_id, child_rig
@@ -106,6 +105,43 @@ def test_old_snapshots_are_thinned(rig: Rig) -> None:
     sweep(store(rig), WORLD, 2**62)
     assert verify(store(rig), WORLD).ok
     assert second not in [row.seq for row in store(rig).snapshots(WORLD)]
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I7", "I21")
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_needed_goes_whatever_happens(rig: Rig, tmp_path: Path, seed: int) -> None:
+    """ND-26: work, snapshots, pins, forks, thinning, sweeps and trims in any order: after each the
+    world and its fork verify, with the live root.
+    """
+    chance = Random(seed)
+    child: Rig | None = None
+    for step in range(14):
+        deed = chance.choice(("send", "settle", "snapshot", "pin", "fork", "thin", "sweep", "trim"))
+        live = [each.root for each in rig.world.stores().values()]
+        if deed == "send":
+            rig.send(CREATED, created(f"p-{seed}-{step}"))
+        elif deed == "settle":
+            open_ = [job for job in rig.jobs.all if rig.world.intents.get(job.intent) is not None]
+            rig.settle(chance.choice(open_), {"ref": "r"})
+        elif deed == "snapshot":
+            rig.driver.snapshot()
+        elif deed == "pin":
+            store(rig).pin(WORLD, store(rig).snapshots(WORLD)[-1].seq)
+        elif deed == "fork" and child is None:
+            child = child_rig(rig, seed, None)
+        elif deed == "thin":
+            thin(store(rig), WORLD, 1)
+        elif deed == "sweep":
+            sweep(store(rig), WORLD, 2**62, live)
+        elif deed == "trim":
+            with suppress(Conflict, UnknownName):
+                trim(store(rig), order(rig, tmp_path, name=f"a-{step}"), live)
+        for one in (rig, child):
+            if one is not None:
+                verdict = verify(store(rig), one.world.id)
+                assert verdict.ok, (step, deed, verdict.first_bad)
+                assert verdict.root == one.root()
 
 
 # ---- trimming ---------------------------------------------------------------------------------
@@ -196,70 +232,22 @@ def test_a_trimmed_world_travels(rig: Rig, tmp_path: Path) -> None:
     journal.close()
 
 
-# ---- mending ----------------------------------------------------------------------------------
-
-
-def sound_copy(rig: Rig) -> dict[bytes, bytes]:
-    found = {d: store(rig).blob(WORLD, d) for d, _ in store(rig).blobs(WORLD)}
-    return {digest: data for digest, data in found.items() if data is not None}
-
-
-@pytest.mark.parametrize("damage", [blob_changed, blob_deleted])
-def test_a_blob_is_restored_by_its_hash(rig: Rig, damage: object) -> None:
-    """04 section 13, F4: quarantined and taken from a backup; without one it is only named."""
-    copies = sound_copy(rig)
-    wanted = rig.root()
-    for turn in range(4):
-        damage(Case(store(rig), Random(turn)))  # type: ignore[operator]
-        assert not verify(store(rig), WORLD).ok
-        left = mend(store(rig), WORLD)
-        assert not left.read_only
-        assert not left.verdict.ok
-        assert "no sound copy" in left.notices[0]
-        lying = mend(store(rig), WORLD, lambda _digest: b"something else")
-        assert not lying.verdict.ok
-        done = mend(store(rig), WORLD, copies.get)
-        assert done.verdict.ok, done.verdict.first_bad
-        assert not done.read_only
-    assert root(world_at(store(rig), WORLD, rig.runner)) == wanted
-    assert store(rig).worlds()[0].state == "open"
-
-
-def test_a_damaged_blob_file_is_set_aside(rig: Rig) -> None:
-    """04 section 13: the damaged bytes stay for whoever wants to know, beside the sound file."""
-    copies = sound_copy(rig)
-    path = next(p for p in sorted(store(rig).files.folder.rglob("*")) if p.is_file())
-    path.write_bytes(b"damaged")
-    done = mend(store(rig), WORLD, copies.get)
-    assert done.verdict.ok
-    assert path.with_name(path.name + ".bad").read_bytes() == b"damaged"
-    assert canon.digest_of(path.read_bytes()).hex() == path.name
-
-
-def test_a_damaged_snapshot_is_dropped(rig: Rig) -> None:
-    """04 section 13: a snapshot can be taken again, so it goes, with a notice; the root is kept."""
-    snapshot_changed(Case(store(rig), Random(1)))
-    done = mend(store(rig), WORLD)
-    assert done.verdict.ok
-    assert not done.read_only
-    assert len(store(rig).snapshots(WORLD)) == 1
-    assert "was dropped" in done.notices[0]
-    assert root(world_at(store(rig), WORLD, rig.runner)) == rig.root()
-
-
-@pytest.mark.invariant("I10")
-@pytest.mark.parametrize("damage", DAMAGES[:7], ids=lambda damage: damage.__name__)
-def test_a_damaged_middle_stops_the_world(rig: Rig, damage: object) -> None:
-    """AT-18, RL-18: the world is read-only, and not one frame more is gone than before."""
-    damage(Case(store(rig), Random(3)))  # type: ignore[operator]
-    left = store(rig)._db.execute("SELECT count(*), sum(length(body)) FROM frame").fetchall()
-    done = mend(store(rig), WORLD, sound_copy(rig).get)
-    assert done.read_only
-    assert not done.verdict.ok
-    assert store(rig).worlds()[0].state == READ_ONLY
-    assert "it is read-only" in done.notices[-1]
-    again = store(rig)._db.execute("SELECT count(*), sum(length(body)) FROM frame").fetchall()
-    assert again == left
+def test_a_fork_of_a_trimmed_world_stands_on_its_floor(rig: Rig, tmp_path: Path) -> None:
+    """04 section 13: what signs the parent's floor signs where the fork's history begins, also in
+    an export.
+    """
+    trim(store(rig), order(rig, tmp_path))
+    child = child_rig(rig, 1, None)
+    child.send(CREATED, created("only-here"))
+    assert verify(store(rig), child_id(1)).ok
+    path = export_of(child, tmp_path / "fork.tally")
+    verdict = verify_export(path)
+    assert verdict.ok, verdict.first_bad
+    assert verdict.root == child.root()
+    store(rig)._db.execute("DELETE FROM checkpoint")
+    found = verify(store(rig), child_id(1)).first_bad
+    assert found is not None
+    assert found.where == "floor"
 
 
 def test_a_trimmed_fork_travels_without_its_parent(rig: Rig, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tallystick.errors import Conflict, JournalCorrupt, TallyError
+from tallystick.journal import export
 from tallystick.journal.export import MAGIC, export_bundle, export_jsonl
 from tallystick.journal.imports import import_world, load, opened, verify_export
 from tallystick.journal.memory import MemoryJournal
@@ -17,6 +18,7 @@ from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import verify
 from tallystick.kernel.roots import root
 from tallystick.node.worlds import world_at
+from tallystick.values import canon
 from tests.journal.damage import grown
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import WORLD, Rig
@@ -139,6 +141,65 @@ def test_no_changed_byte_gets_in(exported: Path, tmp_path: Path) -> None:
         codes.add(caught.value.code)
         assert journal.worlds() == []
     assert {"export.format", "export.incomplete", "export.damaged", "export.extra"} <= codes
+
+
+HOSTILE: list[tuple[int, bytes]] = [
+    (export.FRAME, b""),
+    (export.FRAME, b"garbage"),
+    (export.FRAME, canon.encode({"v": 1})),
+    (export.SNAPSHOT, canon.encode([1, 2])),
+    (export.SNAPSHOT, canon.encode("text")),
+    (export.SNAPSHOT, canon.encode([{}, [], None, {}, "x"])),
+    (export.SNAPSHOT, b"no document"),
+    (export.CHECKPOINT, canon.encode([])),
+    (export.CHECKPOINT, canon.encode([[1], 2])),
+    (export.CHECKPOINT, canon.encode([WORLD, *[{"a": 1}] * 7])),
+    (export.HEADER, canon.encode({})),
+    (ord("X"), b""),
+]
+
+
+@pytest.mark.parametrize("at", range(len(HOSTILE)))
+def test_a_hostile_item_is_refused(tmp_path: Path, at: int) -> None:
+    """F9: an item of the wrong form under a digest that is right is refused, with a code."""
+    path = tmp_path / "hostile.tally"
+    with path.open("wb") as out:
+        writer = export._Writer(out)
+        writer.item(export.HEADER, canon.encode(header_of()))
+        writer.item(*HOSTILE[at])
+        writer.item(export.END, canon.encode({"digest": writer.hash.digest()}))
+    with pytest.raises(TallyError) as caught:
+        verify_export(path)
+    assert caught.value.code.startswith(("export.", "journal."))
+
+
+def header_of(kind: str = "export@1", **changed: object) -> dict[str, object]:
+    row = {"world": WORLD, "fork_seq": None, "base": [0, bytes(32)], **changed}
+    return {"$type": kind, "format": 1, "world": WORLD, "name": None, "line": [row]}
+
+
+HEADERS: list[object] = [
+    [],
+    {**header_of(), "line": []},
+    header_of("other"),
+    header_of(world=1),
+    header_of(fork_seq=3, base=[3, bytes(32)]),
+    header_of(base=[0, b""]),
+    header_of(base=0),
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_hostile_header_is_refused(tmp_path: Path, header: object) -> None:
+    """F9: a header that is not one is refused before anything is written."""
+    path = tmp_path / "hostile.tally"
+    with path.open("wb") as out:
+        writer = export._Writer(out)
+        writer.item(export.HEADER, canon.encode(header))
+        writer.item(export.END, canon.encode({"digest": writer.hash.digest()}))
+    with pytest.raises(TallyError) as caught:
+        verify_export(path)
+    assert caught.value.code == "export.malformed"
 
 
 def test_a_well_formed_forgery_is_found(rig: Rig, exported: Path, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from tallystick.errors import Rejected, TallyError
-from tallystick.journal.base import Reader
-from tallystick.journal.lineage import floor_of
+from tallystick.journal.base import CheckpointRow, Reader
+from tallystick.journal.lineage import floor_of, oldest
 from tallystick.values import canon
 from tallystick.views.journal import export_rows
 
@@ -78,9 +78,9 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
     for row in reader.snapshots(world):
         if row.seq <= head.seq:
             writer.item(SNAPSHOT, canon.encode(list(row)))
-    for checkpoint in reader.checkpoints(world):
+    for owner, checkpoint in _checkpoints(reader, world):
         if checkpoint.seq <= head.seq:
-            writer.item(CHECKPOINT, canon.encode(list(checkpoint)))
+            writer.item(CHECKPOINT, canon.encode([owner, *checkpoint]))
     end = {"frames": frames, "blobs": blobs, "seq": head.seq, "head": head.hash}
     writer.item(END, canon.encode({**end, "digest": writer.hash.digest()}))
     return Exported(world, canon.text_of(head.hash), head.seq, frames, blobs, writer.bytes)
@@ -112,6 +112,15 @@ def _digests(reader: Reader, world: str) -> Iterator[tuple[bytes, str]]:
             if digest not in seen:
                 seen[digest] = None
                 yield digest, world
+
+
+def _checkpoints(reader: Reader, world: str) -> Iterator[tuple[str, CheckpointRow]]:
+    """The world's own, and the one that signs the floor of a parent."""
+    begin = oldest(reader.lineage(world))
+    if begin.world != world:
+        rows = reader.checkpoints(begin.world)
+        yield from ((begin.world, row) for row in rows if row.seq == begin.base.seq)
+    yield from ((world, row) for row in reader.checkpoints(world))
 
 
 def export_jsonl(

@@ -74,7 +74,10 @@ def load(path: Path, journal: Journal) -> str:
     parts = export.items(path)
     target = _Target(path, journal, _header(path, next(parts)[1]))
     for kind, content in parts:
-        target.take(kind, content)
+        try:
+            target.take(kind, content)
+        except (TypeError, ValueError) as why:
+            raise _malformed(path, f"an item has another form than it must: {why}") from why
     target.flush()
     return target.world
 
@@ -170,8 +173,9 @@ class _Target:
             self._commit(owners[-1].world, rows=[row])
         elif kind == export.CHECKPOINT:
             self.flush()
-            row_of = CheckpointRow(*export.document(self._path, content))
-            self._journal.add_checkpoint(self.world, row_of)
+            owner, *fields = export.document(self._path, content)
+            if owner in self._heads:
+                self._journal.add_checkpoint(owner, CheckpointRow(*fields))
 
     def _count(self, size: int) -> None:
         self._size += size

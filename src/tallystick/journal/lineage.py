@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from tallystick.journal.base import Head, WorldRow
 
 
-def floor_of(line: Sequence[WorldRow]) -> Head:
-    """The place behind which the first readable frame stands: genesis, unless trimmed.
+def oldest(line: Sequence[WorldRow]) -> WorldRow:
+    """The world in which the readable history begins.
 
     `line` is a lineage, the world itself first; a world that was trimmed hides what its parents
     hold.
     """
-    for row in line:
-        if row.base.seq > (row.fork_seq or 0):
-            return row.base
-    return line[-1].base
+    return next((row for row in line if row.base.seq > (row.fork_seq or 0)), line[-1])
+
+
+def floor_of(line: Sequence[WorldRow]) -> Head:
+    """The place behind which the first readable frame stands: genesis, unless trimmed."""
+    return oldest(line).base

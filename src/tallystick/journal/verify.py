@@ -17,7 +17,7 @@ from tallystick.errors import TallyError
 from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
-from tallystick.journal.lineage import floor_of
+from tallystick.journal.lineage import floor_of, oldest
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
@@ -215,8 +215,8 @@ class _Check:
 
     def _check_checkpoints(self, rows: list[CheckpointRow], keys: dict[str, bytes]) -> None:
         floor = self.floor.seq
-        if floor and not any(row.seq == floor for row in rows):
-            self.findings.append(Finding(floor, "floor", "nobody has signed where it begins"))
+        if floor:
+            self._check_floor(keys)
         for row in rows:
             if row.seq < floor:
                 continue  # what it speaks of is in the archive
@@ -227,6 +227,16 @@ class _Check:
             fault = fault_of(self.reader, self.world, row, keys, self.floor)
             if fault is not None:
                 self.findings.append(Finding(row.seq, f"checkpoint {row.seq}", fault))
+
+    def _check_floor(self, keys: dict[str, bytes]) -> None:
+        """Where a trimmed journal begins must be signed, in a fork by the parent that was."""
+        owner = oldest(self.line).world
+        rows = [row for row in self.reader.checkpoints(owner) if row.seq == self.floor.seq]
+        fault: str | None = "nobody has signed where it begins"
+        for row in rows:
+            fault = fault_of(self.reader, owner, row, keys, self.floor)
+        if fault is not None:
+            self.findings.append(Finding(self.floor.seq, "floor", fault))
 
     def _snapshot(self, row: SnapshotRow, chain: Chain, seen: dict[bytes, None]) -> None:
         where = f"snapshot {row.seq}"
