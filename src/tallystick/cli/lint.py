@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str]
 
 def run(_call: Any, options: Options) -> Done:
     """Every finding in the Python sources at the paths; 2 on errors, 1 on warnings if strict."""
-    from tallystick.modules.lint import infer, lint  # noqa: PLC0415  # loads the whole kit
+    from tallystick.modules import fingerprint as prints  # noqa: PLC0415  # loads the whole kit
+    from tallystick.modules.lint import infer, lint, unaccepted  # noqa: PLC0415  # as above
 
     findings: list[dict[str, Any]] = []
     inferred: list[dict[str, Any]] = []
@@ -25,6 +27,14 @@ def run(_call: Any, options: Options) -> Done:
     for given in options["paths"]:
         files = sources.python_files(Path(given))
         found = lint(files)
+        place = Path(given)
+        note = (place.parent if place.is_file() else place) / prints.FILE
+        if options["accept"] and not any(finding.error for finding in found):
+            text = json.dumps(prints.fingerprint(files), indent=2, sort_keys=True)
+            note.write_text(text + "\n", encoding="utf-8")
+        elif options["check"]:
+            known = json.loads(note.read_text("utf-8")) if note.exists() else {}
+            found += unaccepted(files, known)
         errors += sum(finding.error for finding in found)
         findings += [{**f._asdict(), "level": "error" if f.error else "warning"} for f in found]
         if not any(finding.error for finding in found):
@@ -57,7 +67,12 @@ VERBS = (
         "lint",
         "what is wrong or risky in workflow code, before it runs",
         run,
-        (arg("paths", many=True), flag("strict", "warnings count")),
+        (
+            arg("paths", many=True),
+            flag("check", "refuse code that is not as tally.fingerprint.json says"),
+            flag("accept", "write tally.fingerprint.json"),
+            flag("strict", "warnings count"),
+        ),
         {"ok": bool, "errors": int, "findings": [FINDING], "inferred": [INFERRED]},
         report,
     ),

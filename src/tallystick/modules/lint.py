@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import LANE
 from tallystick.modules import lint_flows, lint_reducers
+from tallystick.modules.fingerprint import Fingerprint, changed, fingerprint
 from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rules import rules_of
@@ -22,7 +23,19 @@ from tallystick.modules.lint_tree import Program, Site, read_program
 from tallystick.workflow.build import build
 
 ERRORS: Final = frozenset(
-    ["TL101", "TL102", "TL103", "TL104", "TL105", "TL201", "TL203", "TL301", "TL302", "TL401"]
+    [
+        "TL101",
+        "TL102",
+        "TL103",
+        "TL104",
+        "TL105",
+        "TL201",
+        "TL203",
+        "TL301",
+        "TL302",
+        "TL401",
+        "TL501",
+    ]
 )
 _ALLOW: Final = "# tally: allow "
 
@@ -86,6 +99,24 @@ def infer(files: Mapping[str, bytes]) -> list[Inferred]:
                 reads, children = lint_reducers.cells_named(reach)
                 made.append(Inferred(flow.name, asked, reads, children))
     return made
+
+
+def unaccepted(files: Mapping[str, bytes], accepted: Fingerprint) -> list[LintFinding]:
+    """TL501: workflows whose code is not the one that was accepted."""
+    found: list[LintFinding] = []
+    for name, parts in changed(accepted, fingerprint(files)).items():
+        message = f"{name} is not as it was accepted: {', '.join(parts)} changed"
+        hint = "prove it against parked cells, then run tally lint --accept"
+        path = next((p for p in sorted(files) if f" {name}(".encode() in files[p]), min(files))
+        found.append(LintFinding("TL501", path, _defined(files[path], name), message, hint))
+    return found
+
+
+def _defined(source: bytes, name: str) -> int:
+    for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
+        if f"def {name}(" in line or f"class {name}" in line:
+            return number
+    return 1
 
 
 def _breaches(tree: ast.Module) -> Iterator[Any]:
