@@ -13,7 +13,7 @@ import pytest
 
 from tallystick.cli.shape import misfit
 from tallystick.cli.table import VERBS
-from tests.cli.runs import Live, environment
+from tests.cli.runs import Live, environment, tally
 
 APP = """
 from tallystick import Bundle, Ctx, Effect, Human, Record, Timer
@@ -221,6 +221,32 @@ def test_a_follower_sees_each_record_once(live: Live):
         reader.wait()
         assert reader.stdout is not None
         reader.stdout.close()
+
+
+@pytest.mark.clause("X-07", "X-24")
+def test_a_restored_world_runs_nothing_unasked(live: Live, tmp_path: Path):
+    """ND-25, in small: open effects are held until released; the new node's key is trusted."""
+    place(live, "b-1", "ask")
+    intent = open_intent(live, "b-1")
+    assert live.run("backup", str(tmp_path / "copy")).code == 0
+    data = tmp_path / "again" / ".tally"
+    told = tally("restore", str(tmp_path / "copy"), "--into", str(data), "--json").value
+    assert told["held"] >= 1
+    again = Live(tmp_path / "again", "-w", "main")
+    try:
+        rows = again.json("effect", "ls", "--held")["items"]
+        assert intent in [row["intent"] for row in rows]
+        assert {row["hold"]["kind"] for row in rows} == {"restore"}
+        kinds = [r["record"]["record"] for r in again.json("journal", "tail")["items"]]
+        assert kinds.count("WorldRestored") == 1
+        early = again.run("ask", "answer", intent, "--choice", "yes", "--json")
+        assert early.code in (1, 2), "what is held is not asked"
+        again.json("effect", "release", intent)
+        again.wait(lambda: again.run("ask", "answer", intent, "--choice", "yes").code == 0)
+        again.wait(lambda: again.json("cell", "show", ORDERS, "b-1")["status"] == "completed")
+        assert again.end() == 0
+    finally:
+        again.close()
 
 
 def test_every_command_is_tried_somewhere():

@@ -12,11 +12,16 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
+from tallystick.journal.backup import RESTORED
+from tallystick.journal.base import Reader
 from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.world import Settings
 from tallystick.node.asks import Asks
@@ -120,27 +125,42 @@ def _join(node: Node) -> None:
         catalogues=Catalogues(),
     )
     ports = Ports(journal, node.clock, outlet, Points())
-    node.hosting = Hosting(ports, node.modules, settings, node.clock)
+    node.hosting = Hosting(ports, node.modules, settings, node.clock, node.key.pair.public)
 
 
 async def _open_worlds(node: Node, *, passive: bool) -> None:
     """Open every world of the journal; what was on its way is taken up again, in bounds."""
     node.names = await node.read(lambda reader: reader.aliases())
     rows = await node.read(lambda reader: reader.worlds())
+    about = await node.read(_about)
     for row in rows:
         if row.head.seq == 0:
             continue  # registered, and the node died before its first frame was durable
 
-        def host(world: str = row.world) -> tuple[int, list[Deferred]]:
-            hosted = node.hosting.open(world)
+        backup = str(about.get("restored_from")) if row.state == RESTORED else None
+
+        def host(world: str = row.world, backup: str | None = backup) -> tuple[int, list[Deferred]]:
+            hosted = node.hosting.open(world, backup)
             node.engine.worlds[world] = hosted
             return hosted.driver.head.seq, hosted.driver.unfinished()
 
         head, unfinished = await node.on_kernel(host)
+        if backup is not None:
+            await node.write(partial(_mark_open, row.world))
         node.welcome(row.world, head)
         await node.work.open(row.world)
         if not passive:
             node.resume.add(unfinished)
+
+
+def _about(reader: Reader) -> dict[str, Any]:
+    assert isinstance(reader, SqliteReader), "a node's journal is a SQLite file"
+    return reader.meta()
+
+
+def _mark_open(world: str, journal: SqliteJournal) -> None:
+    """Only once its restoring is durable: until then every opening records it (again)."""
+    journal.set_state(world, "open")
 
 
 async def close_node(node: Node, drain_s: float | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tallystick.journal.base import Head
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.index import Blobs
+from tallystick.kernel.restore import restored
 from tallystick.kernel.world import Settings
 from tallystick.model.abi import Runner
 from tallystick.node.clock import AheadClock, Clock, SystemClock
@@ -36,12 +37,20 @@ class Hosting(NamedTuple):
     modules: Modules
     settings: Settings
     clock: SystemClock
+    node_key: bytes
 
-    def open(self, world: str) -> Hosted:
-        """Open a world of the journal; becomes its only writer."""
+    def open(self, world: str, backup: str | None = None) -> Hosted:
+        """Open a world of the journal; becomes its only writer.
+
+        With `backup` it was restored from that one, which is recorded before anything else.
+        """
         runner = self.modules(StagedBlobs(self.ports.journal, world))
         driver = open_driver(self.ports, world, runner, self.settings)
         driver.clock = self._clock(driver.world.logical_ns)
+        if backup is not None:
+            sample = driver.clock.sample()
+            driver.stage(restored(driver.world, sample, backup, self.node_key))
+            driver.flush()
         return self._hosted(driver)
 
     def create(self, new: NewWorld) -> Hosted:
