@@ -18,6 +18,7 @@ from tallystick.api.request import Request, Response
 from tallystick.api.routes import Route, Table
 from tallystick.api.who import Door, Identity, Tokens
 from tallystick.node.config import Config, HttpSettings
+from tallystick.node.metrics import Metrics
 
 LIMITS = Limits(2048, 10.0, 30.0, 64)
 
@@ -27,6 +28,7 @@ class Plain:
     """What the front asks of a node before a handler runs: its settings and its names."""
 
     config: Config
+    metrics: Metrics = field(default_factory=Metrics)
     begun: list[bytes] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 

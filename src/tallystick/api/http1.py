@@ -293,8 +293,8 @@ class Connection(asyncio.Protocol):
         assert request is not None, "what is not refused is a request"
         parts = message.body
         request.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        response = await self._api.carry(request)
         try:
+            response = await self._api.carry(request)
             if response.stream is not None:
                 await self._pour(message, response)
             else:
