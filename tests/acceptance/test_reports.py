@@ -1,0 +1,78 @@
+"""Reports of acceptance tests: what counts is written down, and only what counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.cases import CASES
+from tests.acceptance.kit import report
+
+FIELDS = {
+    "at",
+    "command",
+    "commit",
+    "control",
+    "faults",
+    "figures",
+    "full",
+    "machine",
+    "name",
+    "ok",
+    "rows",
+    "seed",
+    "sizes",
+}
+
+
+def problems(found: dict[str, Any]) -> list[str]:
+    """Why a report does not count."""
+    wrong = sorted(FIELDS ^ found.keys())
+    if wrong:
+        return [f"fields {wrong}"]
+    case = CASES.get(found["at"])
+    if case is None or case.name != found["name"]:
+        return ["no such case"]
+    wrong = []
+    if not found["command"].startswith("scripts/accept ") or type(found["seed"]) is not int:
+        wrong.append("nobody could run it again")
+    if not found["figures"] or found["faults"] or not found["ok"]:
+        wrong.append("it found the product wrong, or nothing")
+    if found["control"]["planted"] != case.planted or not found["control"]["found"]:
+        wrong.append("no control")
+    if not re.fullmatch(r"[0-9a-f]{40}", found["commit"]):
+        wrong.append("of no commit")
+    return wrong
+
+
+def reports() -> list[Path]:
+    return [report.REPORTS / f"{number}.json" for number in CASES]
+
+
+@pytest.mark.parametrize("path", reports(), ids=lambda path: path.stem)
+def test_each_case_has_a_report_that_counts(path: Path) -> None:
+    """RL-21: command, seed, figures and a control that found its planted defect."""
+    assert problems(json.loads(path.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"control": {"planted": "ack_before_commit", "found": []}}, "no control"),
+        ({"control": {"planted": "another", "found": ["x"]}}, "no control"),
+        ({"figures": {}}, "it found the product wrong, or nothing"),
+        ({"ok": False}, "it found the product wrong, or nothing"),
+        ({"commit": "unknown"}, "of no commit"),
+        ({"at": "at-99"}, "no such case"),
+        ({"seed": None}, "nobody could run it again"),
+        ({"more": 1}, "fields ['more']"),
+    ],
+)
+def test_a_report_that_does_not_count_is_found(change: dict[str, Any], said: str) -> None:
+    """RL-21 control: without control, figures, seed or commit there is no credit."""
+    good = json.loads((report.REPORTS / "at-01.json").read_text("utf-8"))
+    assert problems(good | change) == [said]
