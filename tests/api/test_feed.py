@@ -133,6 +133,23 @@ def test_filters_and_brief_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("K-45")
+def test_the_head_is_said_while_nothing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ND-29: a quiet feed says every few seconds where the journal ends."""
+    monkeypatch.setattr("tallystick.node.feed.HEAD_EVERY_S", 0.05)
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            head = await served.head()
+            async with aclosing(events(served, head)) as coming:
+                for _ in range(2):
+                    assert await anext(coming) == ("head", None, {"seq": head})
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("K-45")
 def test_progress_is_shown_and_has_no_id(tmp_path: Path) -> None:
     """ND-29: progress comes to those who read now; it carries no id and nothing of the params."""
 

@@ -188,6 +188,18 @@ def test_health_metrics_and_the_description(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_metrics_may_be_opened_and_nothing_else(tmp_path: Path) -> None:
+    """04 section 8: `metrics.open` opens the figures, and only those."""
+
+    async def main() -> None:
+        async with serving(tmp_path, metrics={"open": True}) as served:
+            nobody = {"Authorization": ""}
+            assert (await served.http.get("/metrics", headers=nobody)).status_code == 200
+            assert (await served.http.get("/v1/worlds", headers=nobody)).status_code == 401
+
+    asyncio.run(main())
+
+
 def test_the_description_is_the_table() -> None:
     """ND-28: OpenAPI 3.1 names every route with its scope, its codes and its body, and no other."""
     found = document(TABLE.routes)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tallystick.api.answers import Answers
 from tallystick.api.front import Api
 from tallystick.api.once import Keys
-from tallystick.api.routes import SCOPES
-from tallystick.api.table import TABLE
+from tallystick.api.routes import OPEN, SCOPES, Table
+from tallystick.api.table import METRICS, TABLE
 from tallystick.api.who import EVERY_WORLD, Door, Identity, Tokens, hash_of, new_secret
 from tallystick.node.node import Node
 
 LOCAL: Final = "local"
+
+
+def _table(node: Node) -> Table:
+    """The routes of a node; its settings may open one of them, the figures."""
+    if not node.config.metrics.open:
+        return TABLE
+    return Table(
+        replace(route, scope=OPEN, whole_node=False) if route.path == METRICS else route
+        for route in TABLE.routes
+    )
 
 
 async def make_app(node: Node, *, scheme: str = "http") -> Api:
@@ -25,7 +36,7 @@ async def make_app(node: Node, *, scheme: str = "http") -> Api:
                 row.hash, Identity(row.id, row.principal, scopes, row.worlds, row.expires_ns)
             )
     keys = Keys(Answers(node.folder))
-    api = Api(node, TABLE, Door(node.config.http.hosts, scheme), tokens, keys)
+    api = Api(node, _table(node), Door(node.config.http.hosts, scheme), tokens, keys)
     api.local = new_secret(LOCAL)
     everything = Identity(LOCAL, LOCAL, frozenset(SCOPES), (EVERY_WORLD,))
     tokens.put(hash_of(api.local), everything)

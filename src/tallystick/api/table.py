@@ -24,6 +24,7 @@ from tallystick.api import (
 from tallystick.api.openapi import openapi
 from tallystick.api.routes import OPEN, Route, Table
 
+METRICS: Final = "/metrics"
 _W: Final = "/v1/worlds/{w}"
 _CELL: Final = _W + "/cells/{workflow}/{key}"
 _EFFECT: Final = _W + "/effects/{intent}"
@@ -33,7 +34,7 @@ _EFFECT_VERBS: Final = ("cancel", "release")
 
 NODE: Final = (
     Route("GET", "/v1/health", OPEN, ops.health, "how the node is", (200, 503)),
-    Route("GET", "/metrics", "read", ops.metrics, "counters and gauges", whole_node=True),
+    Route("GET", METRICS, "read", ops.metrics, "counters and gauges", whole_node=True),
     Route("GET", "/v1/openapi.json", "read", openapi, "this table as OpenAPI 3.1"),
     Route("GET", "/v1/worlds", "read", worlds.list_worlds, "the worlds of the token"),
     Route(
