@@ -15,15 +15,14 @@ from tallystick.errors import TallyError
 from tallystick.executors.base import Failed
 from tallystick.executors.secrets import (
     Bindings,
-    Reference,
     SecretRequest,
     digest_of,
     fits_digest,
-    references,
 )
 from tallystick.executors.vault import KEY_VARIABLE, Vault
 from tallystick.model.sys_definitions import type_of
 from tallystick.values.schema import Schema, compile_schema
+from tallystick.values.schema.references import Reference, references
 from tests.executors.jobs import literal, secret
 
 VALUE = "canary-value-1"

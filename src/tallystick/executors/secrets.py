@@ -18,35 +18,16 @@ import hmac
 import os
 import resource
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected, TallyError, UnknownName
-from tallystick.executors.base import Failed, pointer
+from tallystick.executors.base import Failed
 from tallystick.executors.vault import Vault, check_name, check_value, read_private
-from tallystick.values.schema.nodes import (
-    Bounded,
-    ListOf,
-    MapOf,
-    Option,
-    Record,
-    Scalar,
-    Secret,
-    SetOf,
-    Type,
-    Variant,
-    holds_secret,
-)
+from tallystick.values.schema.references import Reference
 
 _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
-
-
-class Reference(NamedTuple):
-    """A secret that params ask for: where, and which."""
-
-    path: str
-    name: str
 
 
 class SecretRequest(NamedTuple):
@@ -150,41 +131,6 @@ class Bindings:
             raise Rejected(
                 f"{path} is not UTF-8 text", code="secret.file", where={"path": str(path)}
             ) from why
-
-
-# ---- references -----------------------------------------------------------------------------
-
-
-def references(node: Type, value: Any) -> tuple[Reference, ...]:
-    """Every secret that a value refers to, by the type of its position, in order."""
-    return tuple(_found(node, value, ()))
-
-
-def _found(node: Type, value: Any, at: tuple[str, ...]) -> Iterator[Reference]:
-    if value is None or not holds_secret(node):
-        return
-    match node:
-        case Secret():
-            if value["$tag"] == "secret":
-                held = value["$value"]
-                yield Reference(pointer(*at), f"{held['alias']}@{held['version']}")
-        case Record(fields):
-            for name, part in fields:
-                yield from _found(part, value.get(name), (*at, name))
-        case Variant(arms):
-            yield from _found(dict(arms)[value["$tag"]], value.get("$value"), (*at, "$value"))
-        case ListOf(item) | SetOf(item):
-            for index, part in enumerate(value):
-                yield from _found(item, part, (*at, str(index)))
-        case MapOf(_, inner):
-            for key, part in value.items():
-                yield from _found(inner, part, (*at, str(key)))
-        case Option(inner) | Bounded(inner):
-            yield from _found(inner, value, at)
-        case Scalar():
-            return
-        case _:
-            assert_never(node)
 
 
 # ---- digests, dumps -------------------------------------------------------------------------

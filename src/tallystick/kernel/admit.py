@@ -20,6 +20,7 @@ from tallystick.authority.capabilities import (
 from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import EnforcerAnswer
 from tallystick.authority.policy import PolicyFacts, PolicyVerdict
+from tallystick.authority.secrets import forbidden_secret, unknown_secret
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel.active import Agreed
 from tallystick.kernel.draft import Draft
@@ -40,6 +41,7 @@ from tallystick.model.records import (
 from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
+from tallystick.values.schema.references import references
 
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
 _UNKNOWN_HASH = canon.text_of(bytes(32))
@@ -206,7 +208,14 @@ def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
 
 # tidy: three stages and the record they end in.
 def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> Opened | None:
+    secrets = references(effect.params.node, params.value) if effect.secret else ()
+    known = case.draft.world.active.catalogue.secrets
+    unknown = unknown_secret(secrets, known)
+    if unknown is not None:
+        return _deny(case, unknown, Judged("ok", "no"), params)
     granted = _capability(case, effect, params)
+    if secrets and not isinstance(granted, Denial):
+        granted = forbidden_secret(secrets, known, granted.grant.name) or granted
     if isinstance(granted, Denial):
         return _deny(case, granted, Judged("ok", "ok"), params, intent)
     held = granted.grant
@@ -234,8 +243,8 @@ def _stands(case: Case, agreed: Agreed) -> bool:
     held = agreed.held
     if held.enforcer is not None or held.expires_ns is not None or held.parent is not None:
         return False
-    # Internal effects name workflows and capabilities in their parameters.
-    asks_more = agreed.effect.name in (SPAWN, CALL, READ)
+    # Internal effects name workflows and capabilities in their parameters, others secrets.
+    asks_more = agreed.effect.name in (SPAWN, CALL, READ) or agreed.effect.secret
     return agreed.verdict.decision == "allow" and case.asking.cell.caps is None and not asks_more
 
 

@@ -18,6 +18,7 @@ from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import Limits
 from tallystick.values import canon
 from tallystick.values.schema import Admitted, Schema, compile_schema
+from tallystick.values.schema.nodes import holds_secret
 
 _KEY_TYPES: Final = frozenset({"int", "nat", "text", "uuid", "hash"})
 
@@ -203,11 +204,12 @@ def effect_of(
         raise refused("ref.module", message, f"{name}/impl/module", hint)
     module = modules[impl["module"]]
     progress = defn.get("progress")
+    params = schema_of(schemas, defn["params"], f"{name}/params")
     return Effect(
         name=name,
         hash=canon.raw_of(hash_text),
         hash_text=hash_text,
-        params=schema_of(schemas, defn["params"], f"{name}/params"),
+        params=params,
         receipt=schema_of(schemas, defn["receipt"], f"{name}/receipt"),
         error=schema_of(schemas, defn.get("error", "sys/EffectError@1"), f"{name}/error"),
         progress=None if progress is None else schema_of(schemas, progress, f"{name}/progress"),
@@ -221,6 +223,7 @@ def effect_of(
         entrypoint=impl["entrypoint"],
         runtime=module.runtime,
         executor=impl["entrypoint"],
+        secret=holds_secret(params.node),
     )
 
 

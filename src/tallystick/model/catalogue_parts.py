@@ -65,7 +65,10 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect with its schemas compiled; `executor` is the name a node binds."""
+    """An effect with its schemas compiled; `executor` is the name a node binds.
+
+    `secret` says that its params have a place for a reference to a secret.
+    """
 
     name: str
     hash: bytes
@@ -84,6 +87,7 @@ class Effect:
     entrypoint: str
     runtime: str
     executor: str
+    secret: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tallystick.errors import SchemaMismatch
 from tallystick.executors.base import Failed
-from tallystick.executors.secrets import Bindings, SecretRequest, references
+from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Settle
 from tallystick.node.dispatch import CARRIED_MAX
@@ -16,7 +16,7 @@ from tallystick.node.engine import Hosted
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended, receipts_of
 from tallystick.values import canon
-from tallystick.values.schema.nodes import holds_secret
+from tallystick.values.schema.references import references
 
 CREDITS: Final = 64  # progress frames of a node that may be on their way at a time, per job
 
@@ -28,7 +28,6 @@ class Outside:
         self._node = node
         self._bindings = bindings
         self._reader = node.journal.reader()
-        self._secret: dict[bytes, bool] = {}
         self._credits: dict[bytes, asyncio.Semaphore] = {}
 
     def close(self) -> None:
@@ -94,19 +93,15 @@ class Outside:
         node.feed.progress(job.world, (job, seq, kind, data))
 
     def has_secrets(self, job: Published) -> bool:
-        """True when the params of the effect may refer to secrets; asked once per definition."""
-        effect = job.catalogue.effects[job.effect]
-        known = self._secret.get(effect.hash)
-        if known is None:
-            known = self._secret[effect.hash] = holds_secret(effect.params.node)
-        return known
+        """True when the params of the effect may refer to secrets."""
+        return job.catalogue.effects[job.effect].secret
 
     async def secrets(self, job: Published, params: Any) -> dict[str, str] | Failed:
         """The plain values behind the references in a job's params."""
         found = references(job.catalogue.effects[job.effect].params.node, params)
         if not found:
             return {}
-        request = SecretRequest(tuple(found), job.catalogue.secrets, job.grant)
+        request = SecretRequest(found, job.catalogue.secrets, job.grant)
         return await asyncio.get_running_loop().run_in_executor(
             self._node.threads, self._bindings.resolve, request
         )
