@@ -8,6 +8,7 @@ Refuses: real time, real chance and real input or output; a seed is the whole in
 from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
 from tallystick.testing.crash import crash_everywhere
 from tallystick.testing.cross import assert_no_cross_delivery
+from tallystick.testing.explore import explore
 from tallystick.testing.transition import tick
 from tallystick.testing.world import TestWorld
 
@@ -17,6 +18,7 @@ __all__ = [
     "crash_everywhere",
     "duplicate",
     "error",
+    "explore",
     "late",
     "malformed",
     "ok",
