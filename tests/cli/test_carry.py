@@ -131,37 +131,42 @@ def test_a_backup_is_restored_elsewhere(live: Live, tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.clause("K-44")
-def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
-    """ND-26, in small: an orphan goes once it is old, all else stays; never beside a node."""
-    folder = hello(tmp_path / "app")
-    (folder / "tally.toml").write_text('[retention]\nblob_grace = "0s"\n')
+def collectable(folder: Path) -> tuple[str, ...]:
+    """A stopped folder with a world, a snapshot, one orphan and no grace; the words about it."""
+    (hello(folder) / "tally.toml").write_text('[retention]\nblob_grace = "0s"\n')
     node = Live(folder, "--bundle", "app.py")
-    words = ("gc", "--data", str(node.data), "--json")
+    words = ("--data", str(node.data), "--json")
     try:
         node.json("send", "demo/Greet@1", '{"name": "Ada"}')
         world = node.json("world", "show", "main")["world"]
-        busy = tally(*words)
+        busy = tally("gc", *words)
         assert (busy.code, busy.problem["code"]) == (3, "gc.node_runs")
         assert node.end() == 0
     finally:
         node.close()
     journal = SqliteJournal(node.data)
-    head = journal.head(world)
-    journal.append(Append(world, [], head, {sha256(b"orphan").digest(): b"orphan"}))
+    orphan = {sha256(b"orphan").digest(): b"orphan"}
+    journal.append(Append(world, [], journal.head(world), orphan))
     journal.close()
-    assert tally("send", "demo/Greet@1", '{"name": "Bob"}', *words[1:]).code == 0
-    looked = fits("gc", tally(*words, "--dry-run"))["worlds"][0]
+    assert tally("send", "demo/Greet@1", '{"name": "Bob"}', *words).code == 0
+    return words
+
+
+@pytest.mark.clause("K-44")
+def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
+    """ND-26, in small: an orphan goes once it is old, all else stays; a trim is archived first."""
+    words = collectable(tmp_path / "app")
+    looked = fits("gc", tally("gc", *words, "--dry-run"))["worlds"][0]
     assert (looked["orphans"], looked["removed"]) == (1, 0)
-    root = tally("world", "root", *words[1:]).value["root"]
-    assert fits("gc", tally(*words))["worlds"][0]["removed"] == 1
-    assert fits("gc", tally(*words))["worlds"][0]["orphans"] == 0
-    assert tally("world", "root", *words[1:]).value["root"] == root
-    assert tally("verify", "--full", *words[1:]).value["ok"] is True
-    assert tally("gc", "--trim-before", "5", *words[1:]).code == 2, "an archive is needed"
+    root = tally("world", "root", *words).value["root"]
+    assert fits("gc", tally("gc", *words))["worlds"][0]["removed"] == 1
+    assert fits("gc", tally("gc", *words))["worlds"][0]["orphans"] == 0
+    assert tally("world", "root", *words).value["root"] == root
+    assert tally("verify", "--full", *words).value["ok"] is True
+    assert tally("gc", "--trim-before", "5", *words).code == 2, "an archive is needed"
     archive = tmp_path / "old.tally"
-    told = fits("gc", tally("gc", "--trim-before", "999", "--archive", str(archive), *words[1:]))
+    told = fits("gc", tally("gc", "--trim-before", "999", "--archive", str(archive), *words))
     assert told["base_seq"] > 1
     assert tally("verify", "--bundle", str(archive), "--json").value["ok"] is True
-    assert tally("verify", "--full", *words[1:]).value["ok"] is True
-    assert tally("world", "root", *words[1:]).value["root"] == root
+    assert tally("verify", "--full", *words).value["ok"] is True
+    assert tally("world", "root", *words).value["root"] == root

@@ -1,6 +1,6 @@
 """Figures of a machine: commits of the disk, events and ticks of a node, in a folder of its own.
 
-Each figure is taken with the parts that ship: the journal with its syncs, the node with its threads.
+Each figure is taken with the parts that ship: the journal with its syncs, the node, its threads.
 Nothing is compared here; floors and ratios are the business of the project's own benchmarks.
 """
 

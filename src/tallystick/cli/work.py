@@ -17,8 +17,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tallystick.cli.work_line import WAIT_MS, Held, Line, Place, hashes_in
+from tallystick.cli.work_perform import perform, request_of
 from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
+from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.inputs import Receipt
 from tallystick.kernel.settle import statement_of
 from tallystick.values import canon
@@ -44,11 +46,13 @@ class Worker:
         place: Place,
         executor: Executor,
         pair: KeyPair,
+        bindings: Bindings,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._place = place
         self._executor = executor
         self._pair = pair
+        self._bindings = bindings
         self._say = say
         self._line = Line(place)
         self._running: set[asyncio.Task[None]] = set()
@@ -109,7 +113,7 @@ class Worker:
         started_ns = time.time_ns()
         held = Held(await self._fetched(leased))
         job = _job(leased, held)
-        doing = asyncio.ensure_future(self._perform(job, path))
+        doing = asyncio.ensure_future(self._perform(job, path, request_of(leased)))
         renewing = asyncio.ensure_future(self._renew(path, job, doing))
         try:
             outcome = await doing
@@ -147,18 +151,15 @@ class Worker:
                 found[text] = body
         return found
 
-    async def _perform(self, job: Job, path: str) -> Outcome:
+    async def _perform(self, job: Job, path: str, request: SecretRequest | None) -> Outcome:
         count = 0
 
-        async def report(kind: str, payload: Any) -> None:
+        async def tell(kind: str, payload: Any) -> None:
             nonlocal count
             count += 1
             await self._progress(path, job, (count, kind, canon.encode(payload)))
 
-        try:
-            return await self._executor.perform(job, report)
-        except Exception as why:  # noqa: BLE001 - an executor that raises is an outcome, not our end
-            return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
+        return await perform(self._executor, job, tell, (self._bindings, request))
 
     async def _progress(self, path: str, job: Job, news: tuple[int, str, bytes]) -> None:
         seq, kind, payload = news

@@ -14,7 +14,7 @@ from typing import Any
 from tallystick.cli.serve import sayer
 from tallystick.cli.work import Worker
 from tallystick.cli.work_line import Place
-from tallystick.executors.base import Executor, ExecutorPorts
+from tallystick.executors.base import ExecutorPorts
 from tallystick.executors.catalogue import make_executor
 from tallystick.executors.secrets import Bindings
 from tallystick.values.seal import KeyPair
@@ -26,18 +26,20 @@ def run(place: Place, spec: str, pair: KeyPair, call: Any) -> dict[str, int]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    ports = ExecutorPorts(call.data, Bindings(call.data, os.environ), time.time_ns)
+    bindings = Bindings(call.data, os.environ)
+    ports = ExecutorPorts(call.data, bindings, time.time_ns)
     settings: Mapping[str, Any] = call.config.executors.of(spec)
-    return asyncio.run(_run(place, make_executor(spec, settings, ports), pair, call))
+    say = sayer(call)
+    made = make_executor(spec, settings, ports)
+    worker = Worker(place, made, pair, bindings, lambda text: say("work.told", text))
+    return asyncio.run(_run(worker))
 
 
-async def _run(place: Place, executor: Executor, pair: KeyPair, call: Any) -> dict[str, int]:
+async def _run(worker: Worker) -> dict[str, int]:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    say = sayer(call)
-    worker = Worker(place, executor, pair, lambda text: say("work.told", text))
     try:
         await worker.run(stop)
     finally:

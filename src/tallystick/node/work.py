@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Conflict, Rejected, TallyError
+from tallystick.executors.secrets import references
 from tallystick.journal.base import WorkRow
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Operate, Progress, Receipt, Settle
@@ -330,9 +331,24 @@ def _shown(lease: Lease) -> dict[str, Any]:
         "params": job.catalogue.effects[job.effect].params.render(canon.decode(job.params)),
         "params_cbor": b64encode(job.params).decode(),
         "grant": None if job.granted is None else b64encode(canon.encode(job.granted)).decode(),
+        "secrets": _secrets(job),
         "attempt": job.attempt,
         "deadline_ns": job.deadline_ns,
         "lease_until_ns": lease.until_ns,
+    }
+
+
+def _secrets(job: Published) -> dict[str, Any] | None:
+    """Which secrets the params refer to and how they are bound; values are the worker's own."""
+    params = job.catalogue.effects[job.effect].params
+    found = references(params.node, canon.decode(job.params))
+    if not found:
+        return None
+    known = job.catalogue.secrets
+    return {
+        "references": [[each.path, each.name] for each in found],
+        "definitions": {each.name: known[each.name] for each in found if each.name in known},
+        "grant": job.grant,
     }
 
 

@@ -1,0 +1,56 @@
+"""One attempt of a remote worker: the executor with its secrets, and nothing of them in the answer.
+
+A job names its secrets and how they are bound; the values are this machine's own and never travel.
+What comes back is scrubbed here, before it is sealed, as a node does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from tallystick.executors.base import Executor, Failed, Job, Outcome, Report
+from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
+from tallystick.executors.secrets import Bindings, Reference, SecretRequest
+
+
+def request_of(leased: dict[str, Any]) -> SecretRequest | None:
+    """What a job asks for, or None when it asks for nothing."""
+    asked = leased.get("secrets")
+    if not asked:
+        return None
+    found = tuple(Reference(path, name) for path, name in asked["references"])
+    return SecretRequest(found, asked["definitions"], asked["grant"])
+
+
+async def perform(
+    executor: Executor, job: Job, tell: Report, wanted: tuple[Bindings, SecretRequest | None]
+) -> Outcome:
+    """The outcome of a job; whatever an executor raises is one, too."""
+    bindings, request = wanted
+    if request is None:
+        return await _attempt(executor, job, tell)
+    values = await asyncio.to_thread(bindings.resolve, request)
+    if isinstance(values, Failed):
+        return values
+    scrubber = Scrubber.of(replace(job, secrets=values))
+    stream = StreamScrubber(scrubber)
+    guarded = replace(job, secrets=values, blobs=ScrubbedBlobs(job.blobs, scrubber))
+
+    async def clean(kind: str, payload: Any) -> None:
+        # A secret may come in two pieces, so the stream is scrubbed as a whole.
+        for frame in stream.feed(kind, payload):
+            await tell(*frame)
+
+    outcome = await _attempt(executor, guarded, clean)
+    for frame in stream.rest():
+        await tell(*frame)
+    return scrubber.outcome(outcome)
+
+
+async def _attempt(executor: Executor, job: Job, tell: Report) -> Outcome:
+    try:
+        return await executor.perform(job, tell)
+    except Exception as why:  # noqa: BLE001 - an executor that raises is an outcome, not our end
+        return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
