@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
-from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.runs import Live, environment, tally
+from tests.cli.crew import TOML, Crew
+from tests.cli.runs import Live, tally
 
 APP = """
 from tallystick import Bundle, Ctx, Effect, Record
@@ -87,60 +84,6 @@ class Payments:
     async def close(self):
         pass
 '''
-TOML = '[executors]\nroutes = { payments = "pool:cards" }\n'
-
-
-class Crew:
-    """A node whose payments are left to workers, and the workers that a test starts."""
-
-    def __init__(self, folder: Path, executors: str = "payments") -> None:
-        self.folder = folder
-        self.node = Live(folder, "--bundle", "app.py")
-        self.key = self.node.json("key", "new")["key"]
-        assert self.node.run("key", "trust", self.key, "--executors", executors).code == 0
-        made = self.node.json("token", "create", "crew", "--scopes", "work,read,send")
-        self.token = made["token"]
-        self.workers: list[subprocess.Popen[str]] = []
-
-    def worker(
-        self, lease_s: float = 30.0, spec: str = "crew:Payments", **more: str
-    ) -> subprocess.Popen[str]:
-        """Start a worker in a process of its own."""
-        url = json.loads((self.node.data / "run" / "node.json").read_text())["url"]
-        command = [sys.executable, "-m", "tallystick", "worker", "--executor", spec]
-        command += ["--pool", "cards", "--url", url, "--token", self.token, "--json"]
-        command += ["--data", str(self.node.data), "--key", self.key, "--lease", str(lease_s)]
-        env = {**environment(), "PAYMENTS_FOLDER": str(self.folder), **more}
-        with (self.folder / "workers.log").open("a") as log:
-            made = subprocess.Popen(
-                command, cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True, env=env
-            )
-        self.workers.append(made)
-        return made
-
-    def place(self, order: str) -> None:
-        self.node.json("send", "shop/Placed@1", json.dumps({"order_id": order}))
-
-    def cell(self, order: str) -> Any:
-        return self.node.json("cell", "show", "shop/orders@1", order)
-
-    def calls(self) -> list[list[str]]:
-        path = self.folder / "calls"
-        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-
-    def ended(self, order: str) -> Any:
-        """Wait until an order is over; answers its cell."""
-        self.node.wait(lambda: self.cell(order)["status"] in ("completed", "failed"))
-        return self.cell(order)
-
-    def close(self) -> None:
-        for each in self.workers:
-            each.send_signal(signal.SIGCONT)
-            each.kill()
-            each.wait()
-            assert each.stdout is not None
-            each.stdout.close()
-        self.node.close()
 
 
 @pytest.fixture
@@ -216,95 +159,6 @@ def test_a_worker_outlives_its_node(crew: Crew):
     (crew.folder / "hold").unlink()
     crew.node = Live(crew.folder, port=int(url.rpartition(":")[2]))
     assert crew.ended("o-1")["state"]["ref"].startswith("pay-o-1-")
-
-
-SECRET_APP = """
-from tallystick import Bundle, Ctx, Http, Record
-
-app = Bundle(
-    "shop",
-    definitions=[
-        {
-            "$kind": "defsecret",
-            "name": "shop/api@1",
-            "binding_id": "env:SHOP_API",
-            "allowed_caps": ["http.out"],
-        }
-    ],
-)
-
-
-class Placed(Record):
-    order_id: str
-
-
-class Order(Record):
-    said: bytes = b""
-
-
-@app.workflow(key="order_id", effects=[Http])
-def orders(state: Order | None, event: Placed | Http.Settled, ctx: Ctx) -> Order | None:
-    match event:
-        case Placed():
-            key = Http.Secret(alias="shop/api", version=1)
-            ctx.effect(Http(method="GET", url="https://example.com/", headers={"Key": key}))
-            return Order()
-        case Http.Ok(value=answer):
-            ctx.complete("done")
-            return Order(said=answer.body or b"")
-        case Http.Failed(code=code):
-            ctx.fail(code)
-            return Order(said=code.encode())
-    return state
-"""
-ECHO = '''
-from tallystick.executors.base import Ok
-
-
-class Echo:
-    """Answers with the secret it was given, as a careless remote would."""
-
-    name = "http"
-    effects = frozenset({"sys/http.request@1"})
-    repeat = "keyed"
-    slots = 4
-
-    def __init__(self, settings, ports):
-        pass
-
-    async def perform(self, job, report):
-        (value,) = job.secrets.values()
-        await report("heard", {"text": value})
-        body = b"your key is " + value.encode()
-        answer = {"status": 200, "url": job.params["url"], "headers": {}, "body": body}
-        return Ok({**answer, "body_ref": None, "size": len(body), "timings": {}})
-
-    async def cancel(self, job):
-        pass
-
-    async def close(self):
-        pass
-'''
-
-
-@pytest.mark.clause("K-04")
-def test_a_workers_secrets_are_its_own_and_do_not_come_back(tmp_path: Path):
-    """ND-19: the node has no value and sends none; what the remote echoes is scrubbed first."""
-    (tmp_path / "app.py").write_text(SECRET_APP)
-    (tmp_path / "crew.py").write_text(ECHO)
-    (tmp_path / "tally.toml").write_text(TOML.replace("payments", '"sys/http.request@1"'))
-    crew = Crew(tmp_path, executors="http.request")
-    canary = "canary-5e1c7a90"
-    try:
-        crew.worker(spec="crew:Echo", SHOP_API=canary)
-        crew.place("o-1")
-        said = crew.ended("o-1")["state"]["said"]
-        assert b64decode(said).startswith(b"your key is ")
-        assert canary.encode() not in b64decode(said)
-        kept = [path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()]
-        assert all(canary.encode() not in data for data in kept)
-    finally:
-        crew.close()
 
 
 def test_a_worker_says_what_it_lacks(tmp_path: Path):

@@ -12,7 +12,8 @@ from typing import Any
 
 from tallystick.executors.base import Executor, Failed, Job, Outcome, Report
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
-from tallystick.executors.secrets import Bindings, Reference, SecretRequest
+from tallystick.executors.secrets import Bindings, SecretRequest
+from tallystick.values.schema.references import Reference
 
 
 def request_of(leased: dict[str, Any]) -> SecretRequest | None:

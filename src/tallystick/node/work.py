@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Conflict, Rejected, TallyError
-from tallystick.executors.secrets import references
 from tallystick.journal.base import WorkRow
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Operate, Progress, Receipt, Settle
@@ -26,6 +25,7 @@ from tallystick.kernel.settle import statement_of
 from tallystick.node.driver import Published
 from tallystick.node.node import Node
 from tallystick.values import canon, seal
+from tallystick.values.schema.references import references
 
 DONE_MAX: Final = 10_000
 _BEAT_S: Final = 0.2
