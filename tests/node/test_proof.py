@@ -59,3 +59,22 @@ def test_snapshots_are_taken_and_signed_under_load(tmp_path: Path) -> None:
             assert found["ok"], found
 
     go(main())
+
+
+def test_metrics_count_what_happened(tmp_path: Path) -> None:
+    """K-45: ticks, effects, commits and the state of the node are numbers without payloads."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await node.offer(world, *[placed(node, f"secret-name-{i}") for i in range(3)])
+            assert await node.quiet(world, 30_000)
+            text = node.metrics.text()
+            row = f'tally_ticks_total{{outcome="ticked",workflow="{orders.ORDERS}"}}'
+            assert f"{row} 6" in text
+            assert "secret-name" not in text
+            for name in ("tally_commit_seconds_count", "tally_read_only 0", "tally_epoch{"):
+                assert name in text
+            assert f'tally_effect_attempts_total{{effect="{orders.CHARGE}"}} 3' in text
+
+    go(main())

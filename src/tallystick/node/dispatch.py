@@ -180,6 +180,12 @@ class Dispatch:
         names = (effect, executor)
         return any(name in self._lanes or name in self._takers for name in names)
 
+    def effects(self) -> list[str]:
+        """The effect of every intent that runs, waits for a slot, or is served by nobody."""
+        names = [run.job.effect for run in self.running.values()]
+        names += [entry.name.effect for entry in self._waiting.values()]
+        return names + [name.effect for name in self.unserved.values()]
+
     def works_for(self, world: str) -> bool:
         """True while a job of a world runs, waits for a slot, or is about to be settled."""
         keys = (*self.running, *self._waiting)

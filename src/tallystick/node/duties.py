@@ -8,18 +8,17 @@ checkpoint follows a snapshot, and a world that changed has one every minute (AD
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Final
 
 from tallystick.errors import DiskFull, NotQuiescent, TallyError
 from tallystick.journal import checkpoints
 from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.checkpoints import Stand
+from tallystick.journal.reserve import ROOM_BYTES, Reserve, room
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import World
 from tallystick.node.node import Node
 
-FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 CHECKPOINT_S: Final = 60.0
 _LOOK_S: Final = 1.0
 
@@ -32,6 +31,7 @@ class Duties:
         self._task: asyncio.Task[None] | None = None
         self._signing: dict[asyncio.Task[None], None] = {}
         self._stood: dict[str, tuple[int, float]] = {}
+        self._reserve = Reserve(node.folder)
 
     def start(self) -> None:
         """Begin."""
@@ -49,15 +49,18 @@ class Duties:
         while True:
             await asyncio.sleep(_LOOK_S)
             if self._node.engine.read_only:
+                # The last marks of a full disk are paid from the reserve.
+                self._reserve.free()
                 if self._has_space():
                     self._node.engine.call(self._node.engine.writable)
                 continue
+            if not self._reserve.whole:
+                await asyncio.to_thread(self._reserve.make)
             for world in list(self._node.engine.worlds):
                 await self._by_time(world)
 
     def _has_space(self) -> bool:
-        found = os.statvfs(self._node.folder)
-        return found.f_bavail * found.f_frsize >= FREE_BYTES_MIN
+        return room(self._node.folder) >= ROOM_BYTES
 
     async def _by_time(self, world: str) -> None:
         now, head = self._node.loop.time(), self._node.feed.head(world)

@@ -57,6 +57,14 @@ class Pace(NamedTuple):
     catchup_rate: int = 1_000
 
 
+class Out(NamedTuple):
+    """What the engine tells the io thread, and what it has counted."""
+
+    post: Callable[[Parcel], None]
+    ticked: Callable[[str, str, float], None]
+    late: Callable[[float], None]
+
+
 class Hosted:
     """A world in the hands of the engine."""
 
@@ -84,9 +92,7 @@ class Hosted:
 class Engine:
     """One thread, all worlds; other threads only `offer` and `call`."""
 
-    def __init__(
-        self, writer: Writer, pace: Pace, outlet: Outlet, post: Callable[[Parcel], None]
-    ) -> None:
+    def __init__(self, writer: Writer, pace: Pace, outlet: Outlet, out: Out) -> None:
         self.worlds: dict[str, Hosted] = {}
         self.outlet = outlet
         self.failed: TallyError | None = None
@@ -94,7 +100,9 @@ class Engine:
         self.draining = False
         self._writer = writer
         self._pace = pace
-        self._post = post
+        self._post = out.post
+        self._ticked = out.ticked
+        self._late = out.late
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._flight: list[tuple[Hosted, Cut]] | None = None
         self._ended = False
@@ -251,6 +259,7 @@ class Engine:
     def _tick(self, driver: Driver) -> None:
         """Run one tick under the watchdog; one that is stopped suspends its cell."""
         cell = driver.world.ring[0]
+        begun = time.perf_counter()
         try:
             with self._watchdog:
                 frame = driver.decide()
@@ -260,6 +269,7 @@ class Engine:
             driver.handle(Ticket(verb))
             return
         if frame is not None:
+            self._ticked(cell.workflow, frame.answer.kind, time.perf_counter() - begun)
             driver.stage(frame)
 
     # ---- time -------------------------------------------------------------------------------
@@ -286,6 +296,7 @@ class Engine:
             sample = driver.clock.sample()
             if max(driver.world.logical_ns + 1, sample.now_ns) >= due:
                 before = driver.world.seq
+                self._late(max(0, sample.now_ns - due) / 1e9)
                 driver.handle(Ticket(ClockInput(sample)))
                 hosted.staged_ns = hosted.staged_ns or time.monotonic_ns()
                 if driver.world.seq - before >= CLOCK_MAX:

@@ -56,6 +56,7 @@ class Feed:
         self._buffer = buffer
         self._channels: dict[str, _Channel] = {}
         self._closed = False
+        self._readers: dict[int, tuple[str, int]] = {}
 
     def begin(self, world: str, head: int) -> None:
         """A world is open here, and durable up to a sequence."""
@@ -95,6 +96,11 @@ class Feed:
         channel = self._channels.get(world)
         return 0 if channel is None else channel.head
 
+    def lag(self) -> int:
+        """How many records the slowest reader is behind."""
+        behind = (self.head(world) - after for world, after in self._readers.values())
+        return max(behind, default=0)
+
     async def subscribe(self, world: str, after: int) -> AsyncIterator[FeedItem]:
         """Everything after a sequence, then whatever comes; ends when the reader is too slow."""
         channel = self._channels.get(world)
@@ -102,6 +108,7 @@ class Feed:
             return
         live: deque[Any] = deque(maxlen=64)
         channel.progress.append(live)
+        self._readers[id(live)] = (world, after)
         try:
             caught_up = False
             while self._channels.get(world) is channel:
@@ -118,9 +125,11 @@ class Feed:
                     return
                 for frame in await self._page(world, channel, after):
                     after = frame.last
+                    self._readers[id(live)] = (world, after)
                     yield FeedItem("frame", after, frame)
         finally:
             channel.progress.remove(live)
+            del self._readers[id(live)]
 
     async def _wait(self, channel: _Channel) -> bool:
         """Sleep until something comes; False when it is time to say where the head is."""

@@ -29,8 +29,9 @@ from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Deferred, Ports
 from tallystick.node.duties import Duties
-from tallystick.node.engine import Engine, Pace
+from tallystick.node.engine import Engine, Out, Pace
 from tallystick.node.files import Files, Lock
+from tallystick.node.gauges import Gauges
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.keys import node_key
 from tallystick.node.node import Held, Node
@@ -87,6 +88,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.asks = Asks(node)
     node.work = Work(node)
     node.ops = Ops(node)
+    Gauges(node)
     node.writer.start()
     node.engine.start()
     try:
@@ -115,7 +117,8 @@ def _join(node: Node) -> None:
         config.node.snapshot_every,
         int(config.executors.of("timer")["catchup_rate"]),
     )
-    node.engine = Engine(node.writer, pace, outlet, post)
+    out = Out(post, node.metrics.ticked, node.metrics.late)
+    node.engine = Engine(node.writer, pace, outlet, out)
     node.writer.broken = node.engine.break_off
     node.reader = node.journal.reader()
     journal = SplitJournal(node.reader, node.writer)

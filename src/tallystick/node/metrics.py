@@ -47,6 +47,8 @@ class Metrics:
         self._counters: dict[str, dict[Labels, int]] = {}
         self._histograms: dict[str, dict[Labels, Histogram]] = {}
         self._gauges: dict[str, Callable[[], Mapping[Labels, float]]] = {}
+        self._tick_seconds = Histogram(_SECONDS)
+        self._histograms["tally_tick_seconds"] = {(): self._tick_seconds}
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
         """Add to a counter."""
@@ -66,6 +68,17 @@ class Metrics:
     def gauge(self, name: str, ask: Callable[[], Mapping[Labels, float]]) -> None:
         """Let a gauge be asked for at reading time."""
         self._gauges[name] = ask
+
+    def ticked(self, workflow: str, outcome: str, seconds: float) -> None:
+        """A tick of a workflow took so long."""
+        key = (("outcome", outcome), ("workflow", workflow))
+        rows = self._counters.setdefault("tally_ticks_total", {})
+        rows[key] = rows.get(key, 0) + 1
+        self._tick_seconds.observe(seconds)
+
+    def late(self, seconds: float) -> None:
+        """A timer or timeout was noticed so long after it was due."""
+        self.observe("tally_timer_late_seconds", seconds)
 
     def committed(self, seconds: float, frames: int) -> None:
         """A commit took so long and held so many frames."""

@@ -46,10 +46,17 @@ class Outside:
             ticket.blobs = each.blobs
             groups.setdefault(receipt.world, []).append(ticket)
             self._credits.pop(receipt.intent, None)
+            self._count(each, receipt.status)
         for world, tickets in groups.items():
             hosted = node.engine.worlds.get(world)
             if hosted is not None:
                 node.engine.offer(hosted, tickets, ingress=False)
+
+    def _count(self, each: Ended, status: str) -> None:
+        metrics, job = self._node.metrics, each.job
+        seconds = (each.ended_ns - each.started_ns) / 1e9
+        metrics.observe("tally_effect_seconds", seconds, effect=job.effect, status=status)
+        metrics.count("tally_effect_attempts_total", effect=job.effect)
 
     async def settle(self, ended: Ended) -> Answer:
         """Settle one outcome and wait until that is durable."""
