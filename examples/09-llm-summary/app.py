@@ -3,7 +3,17 @@
 from tallystick import Bundle, Ctx, Llm, Nat, Record
 from tallystick.workflow.outside import Secret
 
-app = Bundle("summary")
+app = Bundle(
+    "summary",
+    definitions=[
+        {
+            "$kind": "defsecret",
+            "name": "llm/key@1",
+            "binding_id": "env:LLM_KEY",
+            "allowed_caps": ["llm"],
+        }
+    ],
+)
 MOST_TOKENS = 2000
 
 

@@ -16,6 +16,7 @@ FINDING = {"code": str, "path": str, "line": int, "message": str, "hint": str, "
 INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str]}
 
 
+# tidy: findings, fingerprint and inference of each path, one after the other.
 def run(_call: Any, options: Options) -> Done:
     """Every finding in the Python sources at the paths; 2 on errors, 1 on warnings if strict."""
     from tallystick.modules import fingerprint as prints  # noqa: PLC0415  # loads the whole kit

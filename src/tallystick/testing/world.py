@@ -232,7 +232,7 @@ class TestWorld:
         self._certain(lambda: Clock(sample))
 
     def apply(self, app: Any) -> Self:
-        """Make another bundle active; raises `NotQuiescent` with the blockers while work is open."""
+        """Make another bundle active; raises `NotQuiescent` with what is open."""
         made = built(app)
         bundle = made.bundle
         given = Activate(
