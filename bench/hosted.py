@@ -78,11 +78,16 @@ async def send(node: Node, world: str, schema: str, **value: Any) -> int:
 
 
 class Ends:
-    """Counts cells that end, in durable frames, as any reader of the feed could."""
+    """Counts cells that end, in durable frames, as any reader of the feed could.
 
-    def __init__(self, node: Node, world: str) -> None:
+    `told` is called for each of them.
+    """
+
+    def __init__(self, node: Node, world: str, told: Callable[[], None] | None = None) -> None:
+        self._told = told
         self._feed = node.feed.subscribe(world, node.feed.head(world))
         self._changed = asyncio.Event()
+        self._wanted = 0
         self.count = 0
         self.task = asyncio.create_task(self._watch())
 
@@ -90,13 +95,17 @@ class Ends:
         async for item in self._feed:
             if item.kind == "frame" and _DONE in item.body.body:
                 self.count += 1
-                self._changed.set()
+                if self._told is not None:
+                    self._told()
+                if self.count >= self._wanted:
+                    self._changed.set()
             elif item.kind == "behind":
                 raise TallyError("the reader was too slow", code="bench.behind")
 
     async def reach(self, count: int, limit_s: float) -> None:
         """Wait until so many cells have ended; TimeoutError after some seconds."""
         async with asyncio.timeout(limit_s):
+            self._wanted = count
             while self.count < count:
                 self._changed.clear()
                 waiting = asyncio.ensure_future(self._changed.wait())

@@ -9,6 +9,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
+from bench.floor import one_commit_ms, to_limit
 from bench.hosted import Ends, Noop, node_in, send
 from bench.options import Options, cpu_s, disk_bytes, latency, rss_mb
 
@@ -24,12 +25,16 @@ _COMMITS = "tally_commit_seconds_count"
 async def w1(given: Options) -> dict[str, Any]:
     """Throughput: independent instances of three durable steps, some in flight at a time."""
     async with node_in(given.folder, Noop()) as (node, world):
-        await _chains(node, world, "warm", min(200, given.n), given)
+        warm = min(200, given.n)
+        await _chains(node, world, "warm", warm, given)
         commits, bytes_before, cpu = _commits(node), disk_bytes(given.folder), cpu_s()
         begun = perf_counter()
         await _chains(node, world, "i", given.n, given)
         took, cpu = perf_counter() - begun, cpu_s() - cpu
-        commits = _commits(node) - commits
+        every = _commits(node)
+        frames = await node.read(lambda reader: list(reader.read(world)))
+    written = round((disk_bytes(given.folder) - bytes_before) / given.n)
+    floor = to_limit(frames, given.folder, given.n + warm)
     return {
         "completed": given.n,
         "secs": round(took, 3),
@@ -37,27 +42,33 @@ async def w1(given: Options) -> dict[str, Any]:
         "steps_per_s": round(given.n * STEPS / took, 1),
         "cpu_s": round(cpu, 2),
         "us_cpu": round(cpu / given.n * 1e6, 1),
-        "commits": commits,
-        "bytes_per_instance": round((disk_bytes(given.folder) - bytes_before) / given.n),
+        **floor,
+        "to_l1": round(given.n / took / floor["l1_per_s"], 3),
+        "to_l1_cpu": round(floor["l1_us_cpu"] / (cpu / given.n * 1e6), 3),
+        "commits": every - commits,
+        "commits_all": every,
+        "bytes_per_instance": written,
     }
 
 
 async def _chains(node: Node, world: str, name: str, count: int, given: Options) -> None:
     """Run so many instances to their end; as many in flight as were asked for."""
-    ends = Ends(node, world)
     numbers = iter(range(count))
     waiting: set[asyncio.Task[int]] = set()
-    started = 0
+
+    def start() -> None:
+        number = next(numbers, None)
+        if number is not None:
+            event = send(node, world, "Start", name=f"{name}-{number}", steps=STEPS)
+            task = asyncio.create_task(event)
+            waiting.add(task)
+            task.add_done_callback(waiting.discard)
+
+    ends = Ends(node, world, start)
     try:
-        while ends.count < count:
-            while started < count and started - ends.count < given.conc:
-                number = next(numbers)
-                event = send(node, world, "Start", name=f"{name}-{number}", steps=STEPS)
-                task = asyncio.create_task(event)
-                waiting.add(task)
-                task.add_done_callback(waiting.discard)
-                started += 1
-            await ends.reach(ends.count + 1, given.limit_s)
+        for _ in range(given.conc):
+            start()
+        await ends.reach(count, given.limit_s)
     finally:
         await ends.close()
 
@@ -89,7 +100,11 @@ async def _one_by_one(given: Options, steps: int) -> dict[str, Any]:
             if number >= 0:
                 took.append(perf_counter() - begun)
         await ends.close()
-    return {**latency(took), "steps": steps}
+    commit = one_commit_ms(given.folder)
+    figures = latency(took)
+    # Two commits a step are the floor: the intent and the receipt.
+    ratio = figures["p50_ms"] / max(commit * 2 * steps, 0.001)
+    return {**figures, "steps": steps, "commit_ms": commit, "to_commits": round(ratio, 2)}
 
 
 async def w3(given: Options) -> dict[str, Any]:

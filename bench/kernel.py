@@ -20,8 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import apsw
 from bench import codec, counter
+from bench.floor import GROUP, WINDOW, limit
 from bench.windows import Stopwatch, Timed, watched
 
 from tallystick.journal.base import Append
@@ -31,14 +31,12 @@ from tallystick.kernel.inputs import Receipt, Sample, Settle, Submit
 from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.replay import fold_frames, open_world, verify
 from tallystick.kernel.roots import root
-from tallystick.model.frames import Sealed, open_frame, seal_frame
+from tallystick.model.frames import Sealed, open_frame
 from tallystick.values import canon
 from tallystick.values.schema import compile_schema
 from tests import worlds
 from tests.rig import NODE, START_NS, Rig
 
-GROUP = 256
-WINDOW = 20  # a millisecond or two: a busy machine leaves enough of these whole
 SAMPLE = Sample(START_NS, bytes(64))
 SEAL = {"alg": "ed25519", "key": NODE.key_id, "sig": bytes(64)}
 PAID = canon.encode({"ref": "x"})
@@ -138,27 +136,6 @@ def k3(rig: Rig, frames: list[Sealed]) -> Timed:
     return timed
 
 
-def limit(frames: list[Sealed], folder: str) -> Timed:
-    """L1: the frames of a journal, encoded, hashed and committed; in ticks like K1."""
-    opened = [(f.world, f.seq, f.prev, open_frame(f.body)[3]) for f in frames]
-    units = ticked(frames)
-    base = apsw.Connection(str(Path(folder) / "limit.db"))
-    base.pragma("journal_mode", "wal")
-    base.pragma("synchronous", "full")
-    base.execute("create table frames (seq integer primary key, hash blob, body blob)")
-    watch = Stopwatch(WINDOW)
-    for at in range(0, len(opened), GROUP):
-        group = [seal_frame(*each) for each in opened[at : at + GROUP]]
-        with base:
-            base.executemany(
-                "insert into frames values (?, ?, ?)", [(s.seq, s.hash, s.body) for s in group]
-            )
-        watch.add(sum(units[at : at + GROUP]))
-    timed = watch.stop()
-    base.close()
-    return timed
-
-
 SHAPE = {
     "record": {
         "$type": {"text": {}},
@@ -198,7 +175,7 @@ def measure(times: int) -> dict[str, Any]:
     k1_order = k1(rig, order, times)
     frames = list(rig.journal.read(rig.world.id))
     with tempfile.TemporaryDirectory() as folder:
-        floor = limit(frames, folder)
+        floor = limit(frames, Path(folder), ticked(frames))
     k1_counter = k1(small, added, times)
     return {
         "path": "pure" if str(tick.__file__).endswith(".py") else "compiled",

@@ -1,4 +1,4 @@
-"""The benchmarks of this stage: K1, K2, K3, K5, L1 and growth (11).
+"""The benchmarks: W1 to W7, K1, K2, K3, K5, L1 and growth (11).
 
 Pure and compiled run by turns, each round in fresh processes; a ratio to L1 is taken inside one
 process, then best and median of the rounds are reported.
@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import goals, sampled
+from bench import curves, goals, page, sampled, workloads
 from bench.windows import host
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY = ROOT / "bench" / "history.jsonl"
 FLOORS = ROOT / "bench" / "floors.json"
 PAGE = ROOT / "docs" / "performance.md"
+PICTURES = PAGE.parent / "pictures"
 MEASURES = ("k1_order", "k1_counter", "k2", "k3", "l1")
 
 
@@ -39,13 +40,19 @@ class Size(NamedTuple):
     cells: str
     children: str
     snapshot: tuple[str, ...]
+    workloads: dict[str, int]
 
 
+FULL = {"w1": 5000, "w2": 300, "w3": 20000, "w4": 2000, "w5": 1000, "w6": 10, "w7": 10000}
+QUICK = {"w1": 1000, "w2": 100, "w3": 5000, "w4": 500, "w5": 300, "w6": 3, "w7": 2000}
+TINY = {"w1": 8, "w5": 4}
 SIZES = {
-    "full": Size(5, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000")),
-    "quick": Size(3, 1000, "1e3,1e4,3e4", "500,2000", ("100000", "100")),
-    "tiny": Size(1, 20, "60,120", "5,10", ("2000", "2")),  # for the test of this program
+    "full": Size(5, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000"), FULL),
+    "quick": Size(3, 1000, "1e3,1e4,3e4", "500,2000", ("100000", "100"), QUICK),
+    # For the test of this program.
+    "tiny": Size(1, 20, "60,120", "5,10", ("2000", "2"), TINY),
 }
+ROUNDS_MAX = 3  # of workloads: the whole run has ten minutes
 
 
 def program(name: str, path: str, *arguments: str) -> dict[str, Any]:
@@ -111,6 +118,7 @@ def measure(size: Size) -> dict[str, Any]:
     for _ in range(size.rounds):
         for path in there:
             rounds[path].append(program("kernel.py", path, "--times", str(size.times)))
+    whole = workloads.measured(size.workloads, min(size.rounds, ROUNDS_MAX), there[-1])
     options = ["--cells", size.cells, "--children", size.children]
     scale = program("scale.py", there[-1], *options)
     cells, dirty = size.snapshot
@@ -123,6 +131,7 @@ def measure(size: Size) -> dict[str, Any]:
         "rounds": size.rounds,
         "orders": size.times,
         "paths": {path: summary(each) for path, each in rounds.items()},
+        "workloads": whole,
         "scale": scale,
         "snapshot": taken,
         "seconds": round(perf_counter() - begin, 1),
@@ -145,16 +154,21 @@ def main() -> int:
     given = arguments()
     run = {"size": given.size, **measure(SIZES[given.size])}
     floors = json.loads(FLOORS.read_text(encoding="utf-8"))
-    run["goals"] = [goal._asdict() for goal in goals.judged(run)]
+    run["goals"] = [
+        goal._asdict() for goal in [*workloads.judged(run["workloads"]), *goals.judged(run)]
+    ]
     run["below_floor"] = goals.below(run, floors)
     history = given.history or (HISTORY if given.size == "full" else None)
     if history is not None:
         with history.open("a", encoding="utf-8") as file:
             file.write(json.dumps(run, sort_keys=True) + "\n")
-    print(json.dumps(run) if given.json else goals.table(run))
+    print(json.dumps(run) if given.json else page.table(run))
     if given.doc:
         profile = sampled.profile(ROOT / "bench" / "kernel.py")
-        PAGE.write_text(goals.page(run, profile), encoding="utf-8")
+        PAGE.write_text(page.page(run, profile), encoding="utf-8")
+        PICTURES.mkdir(exist_ok=True)
+        for name, picture in curves.pictures(run["scale"]).items():
+            (PICTURES / name).write_text(curves.drawn(picture), encoding="utf-8")
     for line in run["below_floor"]:
         print(f"bench: {line}", file=sys.stderr)
     # The tiny run only shows that the program works; its figures mean nothing.

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import counter, fanout
+from bench import counter, fanout, intents
 from bench.disk import DiskJournal
 from bench.kernel import SAMPLE, Loop
 from bench.windows import Stopwatch, rss_bytes
@@ -41,6 +41,7 @@ TOUCHED = 20_000  # ticks of a fresh process: enough to fill its caches
 DIRTY = 1_000
 TICKS = 2_000
 HOT = 100
+INTENTS_MAX = 100_000
 
 
 def settled_rss() -> int:
@@ -112,6 +113,7 @@ def at_size(field: Field, size: int) -> dict[str, Any]:
     field.park()
     return {
         "cells": size,
+        "records": field.rig.world.seq,
         "memory": parked(field, size),
         "dirty_entries": len(store.delta),
         "tick_new": new,
@@ -188,6 +190,7 @@ def measure(sizes: list[int], children: list[int]) -> dict[str, Any]:
         "path": "pure" if str(tick.__file__).endswith(".py") else "compiled",
         "sizes": rows,
         "joins": [{"children": n, **fanout.join(n).report()} for n in children],
+        "intents": intents.growth([size for size in sizes if size <= INTENTS_MAX]),
     }
 
 

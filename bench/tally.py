@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench import ingress, instances, many, recovery
 from bench.options import Options, options, tell
 
-Measure = Callable[[Options], Awaitable[dict[str, Any]]]
+from tallystick.cli.serving import loop_factory
+
+Measure = Callable[[Options], Coroutine[Any, Any, dict[str, Any]]]
 MEASURES: Final[Mapping[str, Measure]] = {
     "w1": instances.w1,
     "w2": instances.w2,
@@ -28,8 +30,8 @@ MEASURES: Final[Mapping[str, Measure]] = {
 
 def main() -> int:
     """Measure one workload."""
-    with options() as given:
-        tell(given, asyncio.run(MEASURES[given.workload](given)))
+    with options() as given, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        tell(given, runner.run(MEASURES[given.workload](given)))
     return 0
 
 

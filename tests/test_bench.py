@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import goals, sampled
+from bench import curves, goals, page, sampled, workloads
 from bench.run import SIZES, arguments
 from bench.windows import Stopwatch, Timed, host, watched
 
@@ -41,7 +41,7 @@ def test_a_run_has_its_fields(run: dict[str, Any]) -> None:
     assert run["host"].keys() == host().keys() == {"cpu", "cores", "python", "system"}
     assert "pure" in run["paths"]
     for path in run["paths"].values():
-        for name in goals.UNITS:
+        for name in page.UNITS:
             assert path[name].keys() == RATE
             assert path[name]["best"] >= path[name]["median"] > 0
         assert path["l1"]["to_l1"] == 1
@@ -54,7 +54,7 @@ def test_the_kernel_is_measured(run: dict[str, Any]) -> None:
         for name in ("k1_order", "k1_counter", "k2", "k3"):
             assert path[name]["core"] > 0
         assert 500 < path["bytes_per_tick"] < 5000
-    assert {"ticks", "records"} == {goals.UNITS[name] for name in ("k1_order", "k2")}
+    assert {"ticks", "records"} == {page.UNITS[name] for name in ("k1_order", "k2")}
     named = " ".join(goal["name"] for goal in run["goals"])
     assert all(goal in named for goal in ("K1 order", "K2 open", "K3 verify"))
 
@@ -82,15 +82,35 @@ def test_sizes_of_a_run(words: list[str], size: str) -> None:
 
 def test_goals_are_told_met_or_missed(run: dict[str, Any]) -> None:
     """PF-03: every goal has its figure in the table and on the page, and a miss is said."""
-    shown = goals.table(run)
-    page = goals.page(run, {"k1": [("`f` in kernel/tick.py", 0.5)]})
+    shown = page.table(run)
+    text = page.page(run, {"k1": [("`f` in kernel/tick.py", 0.5)]})
     assert len(run["goals"]) >= 10
     for goal in run["goals"]:
         assert goal["name"] in shown
-        assert goal["name"] in page
-        assert goal["figure"] in page
+        assert goal["name"] in text
+        assert goal["figure"] in text
     assert ("MISSED" in shown) == any(not goal["met"] for goal in run["goals"])
-    assert "| `f` in kernel/tick.py | 50.0% |" in page
+    assert "| `f` in kernel/tick.py | 50.0% |" in text
+
+
+@pytest.mark.clause("K-42", "X-18")
+def test_the_page_shows_growth_as_pictures(run: dict[str, Any]) -> None:
+    """PF-05: cells, records and open intents, each a picture that the page names."""
+    made = curves.pictures(run["scale"])
+    assert {each.across for each in made.values()} == {"cells", "records", "open intents"}
+    text = page.page(run, {})
+    for name, picture in made.items():
+        assert f"(pictures/{name})" in text
+        assert curves.drawn(picture).startswith("<svg ")
+
+
+def test_workloads_stand_in_the_table_and_on_the_page(run: dict[str, Any]) -> None:
+    """PF-01, PF-03: what was run has a line with its ratios in both."""
+    assert run["workloads"].keys() == {"w1", "w5"}
+    for text in (page.table(run), page.page(run, {})):
+        assert workloads.SHOWN["w1"].title in text
+        assert "to best stored peer" in text
+    assert run["workloads"]["w1"]["to_l1"] > 0
 
 
 def test_floors_bite(run: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ TINY = {"w1": 8, "w2": 2, "w3": 5, "w4": 6, "w5": 4, "w6": 1, "w7": 70, "w10": 2
 
 def measured(workload: str, folder: Path) -> dict[str, Any]:
     given = options.Options(workload, TINY[workload], folder, settle_s=0.01)
-    return asyncio.run(MEASURES[workload](given))  # type: ignore[arg-type]  # each is a coroutine
+    return asyncio.run(MEASURES[workload](given))
 
 
 def test_every_workload_has_its_program() -> None:

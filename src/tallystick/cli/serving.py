@@ -42,11 +42,12 @@ def run(serving: Serving) -> dict[str, Any]:
 
     Raises what made it impossible to go on: `journal.sync_failed` ends with 3, damage with 4.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(serving))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The quicker loop when it is installed; None is the plain one."""
     try:
         import uvloop  # noqa: PLC0415  # the extra `fast`; the plain loop serves too
     except ImportError:

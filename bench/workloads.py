@@ -1,0 +1,206 @@
+"""The workloads of a run: each measured some times, its median, and what it is held against.
+
+Peers are held against by the medians of `bench/peers.json`, which were taken on another day; what
+is taken side by side is `bench/side_by_side`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import median_low
+from typing import Any, Final, NamedTuple
+
+from bench.goals import Goal
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PEERS: Final = ROOT / "bench" / "peers.json"
+
+Figures = Mapping[str, Any]
+
+
+class Shown(NamedTuple):
+    """What of a workload is told: its field, its unit, and whether more is better."""
+
+    title: str
+    field: str
+    unit: str
+    more: bool = True
+
+
+SHOWN: Final[Mapping[str, Shown]] = {
+    "w1": Shown("W1 throughput", "wf_per_s", "instances/s"),
+    "w2": Shown("W2 latency, p50", "p50_ms", "ms", more=False),
+    "w3": Shown("W3 parked instance", "kb_per_instance", "KB", more=False),
+    "w4": Shown("W4 recovery", "recover_s", "s", more=False),
+    "w5": Shown("W5 fan-out and join", "children_per_s", "children/s"),
+    "w6": Shown("W6 chain of 40, p50", "p50_ms", "ms", more=False),
+    "w7": Shown("W7 events over HTTP", "events_per_s", "events/s"),
+}
+
+
+def one(workload: str, count: int, path: str) -> dict[str, Any]:
+    """One run of one workload in a process of its own."""
+    environment = {**os.environ, "TALLY_PURE": "1" if path == "pure" else "0"}
+    words = ["--workload", workload, "--n", str(count)]
+    command = [sys.executable, str(ROOT / "bench" / "tally.py"), *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{workload}:\n{done.stderr}")
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def measured(sizes: Mapping[str, int], rounds: int, path: str) -> dict[str, Any]:
+    """The median run of each workload, with the values of all; rounds are the outer loop."""
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sizes}
+    for _ in range(rounds):
+        for name, count in sizes.items():
+            runs[name].append(one(name, count, path))
+    return {name: middle(name, each) for name, each in runs.items()}
+
+
+def middle(workload: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The run whose figure is the median, and the figures of all."""
+    field = SHOWN[workload].field
+    values = [each[field] for each in runs]
+    chosen = runs[values.index(median_low(values))]
+    return {**chosen, "values": values}
+
+
+# ---- what they are held against -------------------------------------------------------------
+
+
+def best_peer(workload: str, figures: Figures) -> tuple[str, float] | None:
+    """The best stored peer, and how many times better we are."""
+    shown = SHOWN[workload]
+    stored = json.loads(PEERS.read_text(encoding="utf-8"))
+    ratios = [
+        (_ratio(peer[workload], figures, shown), peer["name"])
+        for peer in stored.values()
+        if workload in peer
+    ]
+    if not ratios:
+        return None
+    ratio, name = min(ratios)
+    return name, ratio
+
+
+def _ratio(theirs: Any, figures: Figures, shown: Shown) -> float:
+    ours = max(figures[shown.field], 1e-3)
+    if isinstance(theirs, list):  # seconds for so many: compared by the instance
+        seconds, count = theirs
+        theirs, ours = seconds / count, ours / figures["n"]
+    return float(ours / theirs if shown.more else theirs / ours)
+
+
+def judged(workloads: Mapping[str, Figures]) -> list[Goal]:
+    """The goals of the workloads that were run."""
+    return [goal for name, held in _GOALS.items() if name in workloads for goal in held(workloads)]
+
+
+def _w1(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w1 = all_["w1"]
+    yield _times("W1 against the best engine", "w1", w1, 15)
+    figure = f"{w1['to_l1']:.2f} by the wall clock, {w1['to_l1_cpu']:.2f} in processor time"
+    met = w1["to_l1"] >= 1 / 5
+    yield Goal("W1 to L1 of the same frames", ">= 1/5", figure, met)
+
+
+def _w2(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w2 = all_["w2"]
+    figure = f"{w2['to_commits']:.2f} x two commits of {w2['commit_ms']} ms, p50 {w2['p50_ms']} ms"
+    yield Goal("W2 p50 to two commits", "<= 1.5 x", figure, w2["to_commits"] <= 1.5)
+    yield Goal("W2 p99", "<= 10 ms", f"{w2['p99_ms']} ms", w2["p99_ms"] <= 10)
+
+
+def _w3(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    held = all_["w3"]["kb_per_instance"]
+    yield Goal("W3 memory of a parked instance", "<= 1 KB", f"{held:.2f} KB", held <= 1)
+    ratio = 63 / max(held, 1e-3)
+    yield Goal("W3 against Restate", ">= 20 x less", f"{ratio:.0f} x less", ratio >= 20)
+
+
+def _w4(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w4 = all_["w4"]
+    again = w4["s1_reexec"]
+    figure = f"{again} of {w4['in_flight']:,}"
+    met = again == 0 and w4["complete"]
+    yield Goal("W4 completed steps performed again", "0", figure, met)
+    yield _times("W4 against the best engine", "w4", w4, 1)
+
+
+def _w5(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    yield _times("W5 against the best engine", "w5", all_["w5"], 10)
+
+
+def _w6(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w6 = all_["w6"]
+    figure = f"{w6['to_commits']:.2f} x 80 commits of {w6['commit_ms']} ms"
+    yield Goal("W6 to eighty commits", "<= 3 x", figure, w6["to_commits"] <= 3)
+
+
+def _w7(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w7 = all_["w7"]
+    for name, got, least in (
+        ("W7 single", w7["events_per_s"], 5_000),
+        (f"W7 in batches of {w7['batched']['batch']}", w7["batched_per_s"], 30_000),
+    ):
+        yield Goal(name, f">= {least:,} events/s", f"{got:,.0f} events/s", got >= least)
+
+
+def _times(name: str, workload: str, figures: Figures, least: float) -> Goal:
+    found = best_peer(workload, figures)
+    assert found is not None, "a goal against engines has stored engines"
+    peer, ratio = found
+    return Goal(name, f">= {least:g} x", f"{ratio:.1f} x {peer} (stored)", ratio >= least)
+
+
+_GOALS: Final[Mapping[str, Callable[[Mapping[str, Figures]], Iterator[Goal]]]] = {
+    "w1": _w1,
+    "w2": _w2,
+    "w3": _w3,
+    "w4": _w4,
+    "w5": _w5,
+    "w6": _w6,
+    "w7": _w7,
+}
+
+# ---- showing --------------------------------------------------------------------------------
+
+HEADS: Final = [
+    "workload",
+    "n",
+    "median",
+    "of all",
+    "unit",
+    "cpu us",
+    "to L1",
+    "to best stored peer",
+]
+
+
+def rows(workloads: Mapping[str, Figures]) -> list[list[str]]:
+    """A line for each workload."""
+    return [_row(name, figures) for name, figures in workloads.items()]
+
+
+def _row(name: str, figures: Figures) -> list[str]:
+    shown = SHOWN[name]
+    peer = best_peer(name, figures)
+    values = sorted(figures["values"])
+    floor = figures.get("to_l1")
+    return [
+        shown.title,
+        f"{figures['n']:,}",
+        f"{figures[shown.field]:,}",
+        f"{values[0]:,} to {values[-1]:,}",
+        shown.unit,
+        f"{figures['us_cpu']:,.0f}" if "us_cpu" in figures else "",
+        "" if floor is None else f"{floor:.2f}",
+        "" if peer is None else f"{peer[1]:.1f} x {peer[0]}",
+    ]
