@@ -67,6 +67,7 @@ def test_dev_takes_up_a_change(tmp_path: Path):
     app = folder / "app.py"
     try:
         node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        node.wait(lambda: f"Ticked             {GREETER} Ada" in node.log)
         app.write_text(
             app.read_text().replace("visits=guest.visits + 1", "visits=guest.visits + 5")
         )

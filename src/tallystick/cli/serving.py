@@ -11,6 +11,7 @@ from typing import Any, Final
 from tallystick.api.app import make_app
 from tallystick.api.serve import Listening, Signals, address_of
 from tallystick.cli.here import modules_of
+from tallystick.cli.journal import line
 from tallystick.cli.sources import bundle_at, signature
 from tallystick.errors import NotQuiescent, TallyError, UnknownName
 from tallystick.kernel.inputs import Activate
@@ -19,6 +20,7 @@ from tallystick.model.bundle import Bundle
 from tallystick.node.config import Config
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
+from tallystick.views.journal import rows
 
 IDLE_LOOK_S: Final = 0.2
 WATCH_S: Final = 0.5
@@ -93,6 +95,7 @@ async def _until(node: Node, serving: Serving, signals: Signals) -> str:
         reasons["idle"] = _idle(node)
     if serving.dev:
         reasons["watch"] = _watch(node, serving)
+        reasons["told"] = _tell(node, serving)
     tasks = {asyncio.ensure_future(each): name for name, each in reasons.items()}
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,6 +140,19 @@ async def _drain(node: Node, signals: Signals) -> None:
     for task in (draining, hurry):
         task.cancel()
     await asyncio.gather(draining, hurry, return_exceptions=True)
+
+
+async def _tell(node: Node, serving: Serving) -> None:
+    """Say every record of the world as it becomes durable."""
+    world = node.resolve(serving.world)
+    after = await node.look(world, lambda live: live.seq)
+    while True:
+        async for item in node.feed.subscribe(world, after):
+            after = item.seq if item.kind == "frame" else after
+            for row in rows([item.body]) if item.kind == "frame" else ():
+                serving.say("journal.row", line(row))
+        # Too far behind: the next reading goes on from the journal.
+        await asyncio.sleep(IDLE_LOOK_S)
 
 
 # ---- bundles --------------------------------------------------------------------------------
