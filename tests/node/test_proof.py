@@ -78,3 +78,24 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
             assert f'tally_effect_attempts_total{{effect="{orders.CHARGE}"}} 3' in text
 
     go(main())
+
+
+@pytest.mark.clause("K-43")
+def test_an_index_that_was_deleted_is_made_again(tmp_path: Path) -> None:
+    """ND-24 with a node: the index finds what the journal holds, also after it was deleted."""
+
+    async def main() -> None:
+        places = []
+        for _ in range(2):
+            async with running(config(tmp_path), Bank()) as node:
+                if not node.names:
+                    world = await node.create("main", orders.bundle())
+                    answer = await node.one(world, placed(node, "o-1"))
+                    assert answer.event_hash is not None
+                    assert await node.quiet(world, 30_000)
+                places.append(await node.index.seq_of(world, answer.event_hash))
+                assert await node.index.seq_of(world, bytes(32)) is None
+            (tmp_path / ".tally" / "index.db").unlink()
+        assert places == [answer.seq, answer.seq]
+
+    go(main())

@@ -37,22 +37,15 @@ async def _subject(request: Request) -> tuple[Focus, int]:
     name = query.get("event") or query.get("intent")
     if name is not None:
         digest = digest_of(name, "?event")
-        seq = await request.node.read(lambda r: _seq_of(r, request.world, digest, upto))
+        seq = await request.node.index.seq_of(request.world, digest)
+        if seq is None or seq > upto:
+            raise UnknownName(
+                "no event and no intent has this hash",
+                code="event.unknown",
+                hint="a hash is what sending an event, or listing effects, has shown",
+            )
         return Focus(seq=seq), upto
     return Focus(cell=cell), upto
-
-
-def _seq_of(reader: Reader, world: str, digest: bytes, upto: int) -> int:
-    """Where an event was admitted or an intent was asked for."""
-    for entry in entries(reader.read(world, 0, upto)):
-        record = entry.record
-        if digest in (getattr(record, "event_hash", None), getattr(record, "intent", None)):
-            return entry.seq
-    raise UnknownName(
-        "no event and no intent has this hash",
-        code="event.unknown",
-        hint="a hash is what sending an event, or listing effects, has shown",
-    )
 
 
 async def _quiet(request: Request) -> bool | None:

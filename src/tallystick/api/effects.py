@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from tallystick.api.cells import accepted
@@ -16,6 +17,7 @@ from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Operate, Receipt, RevokeGrant
 from tallystick.kernel.world import World
 from tallystick.values import canon
+from tallystick.values.names import is_hash
 from tallystick.views import effects, waiting
 from tallystick.views.effects import EffectFilter, Settlements
 
@@ -70,13 +72,28 @@ async def _shown(request: Request) -> dict[str, Any]:
 
     found, upto = await live(request, look)
     if found is None:
-        found = await request.node.read(lambda reader: _settled(reader, request.world, text, upto))
+        places = await _places(request, text, upto)
+        found = await request.node.read(lambda r: _settled(r, request.world, text, upto, places))
     return found
 
 
-def _settled(reader: Reader, world: str, text: str, upto: int) -> dict[str, Any]:
+async def _places(request: Request, text: str, upto: int) -> tuple[int, ...] | None:
+    """Where both halves of a settled effect stand, by the index; None means: look everywhere."""
+    if not is_hash(text):
+        return None
+    row = await request.node.index.intent(request.world, canon.raw_of(text))
+    if row is None or row.settled_seq is None or row.settled_seq > upto or row.attempts > 1:
+        return None
+    return row.opened_seq, row.settled_seq
+
+
+def _settled(
+    reader: Reader, world: str, text: str, upto: int, places: tuple[int, ...] | None
+) -> dict[str, Any]:
     given = text.removeprefix("sha256:")
-    known = Settlements().read(reader.read(world, 0, upto)).known
+    spans = [(0, upto)] if places is None else [(seq - 1, seq) for seq in places]
+    frames = chain.from_iterable(reader.read(world, *span) for span in spans)
+    known = Settlements().read(frames).known
     found = [halves for intent, halves in known.items() if intent.hex().startswith(given)]
     if len(found) > 1:
         raise Rejected("more than one intent begins so", code="intent.ambiguous")

@@ -33,6 +33,7 @@ CREATE TABLE record(
 CREATE INDEX record_kind ON record(world, kind, seq);
 CREATE INDEX record_cell ON record(world, workflow, key_hash, seq) WHERE workflow IS NOT NULL;
 CREATE INDEX record_intent ON record(world, intent, seq) WHERE intent IS NOT NULL;
+CREATE INDEX record_event ON record(world, event, seq) WHERE event IS NOT NULL;
 CREATE TABLE cell(
   world TEXT NOT NULL, workflow TEXT NOT NULL, key_hash BLOB NOT NULL, key BLOB NOT NULL,
   status TEXT NOT NULL, state_hash BLOB, size INTEGER NOT NULL, last_seq INTEGER NOT NULL,

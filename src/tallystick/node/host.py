@@ -33,6 +33,7 @@ from tallystick.node.engine import Engine, Out, Pace
 from tallystick.node.files import Files, Lock
 from tallystick.node.gauges import Gauges
 from tallystick.node.hosting import Hosting, Modules
+from tallystick.node.indexed import Indexed
 from tallystick.node.keys import node_key
 from tallystick.node.node import Held, Node
 from tallystick.node.ops import Ops
@@ -78,6 +79,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     sys.setswitchinterval(0.001)
     config, files = node.config, node.files
     node.writer = Writer(node.journal, node.metrics.committed)
+    node.index = Indexed(files.root, node.journal.reader)
     _join(node)
     bindings = Bindings(files.root, os.environ)
     node.outside = Outside(node, bindings)
@@ -188,6 +190,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await asyncio.to_thread(node.writer.stop)
     node.feed.close()
     node.threads.shutdown()
+    await asyncio.to_thread(node.index.close)
     _let_go(node)
 
 

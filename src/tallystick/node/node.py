@@ -41,6 +41,7 @@ from tallystick.node.engine import Engine, Hosted
 from tallystick.node.feed import Feed
 from tallystick.node.files import Files, Lock
 from tallystick.node.hosting import Hosting, Modules
+from tallystick.node.indexed import Indexed
 from tallystick.node.keys import KeyFile
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
@@ -104,6 +105,7 @@ class Node:
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
         # Set by `host`, which joins the parts.
         self.journal: SqliteJournal
+        self.index: Indexed
         self.reader: Reader  # of the kernel's thread
         self.writer: Writer
         self.engine: Engine

@@ -1,0 +1,68 @@
+"""The derived index, kept by one thread and brought up to date before each question.
+
+It finds where something stands in a journal without reading the journal; what stands there is then
+read from the journal itself, so a wrong or missing index can cost time and never truth (K-43).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from tallystick.journal.base import Reader
+from tallystick.journal.index import Index, IntentRow
+
+T = TypeVar("T")
+
+
+class Indexed:
+    """`index.db` of a node."""
+
+    def __init__(self, folder: Path, reader: Callable[[], Reader]) -> None:
+        self._folder = folder
+        self._reader = reader
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tally-index")
+        self._index: Index | None = None
+
+    async def ask(self, world: str, question: Callable[[Index], T]) -> T:
+        """Follow the journal of a world, then ask."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._ask, world, question)
+
+    def _ask(self, world: str, question: Callable[[Index], T]) -> T:
+        if self._index is None:
+            self._index = Index(self._folder)
+        reader = self._reader()
+        try:
+            self._index.follow(reader, world)
+        finally:
+            reader.close()
+        return question(self._index)
+
+    async def seq_of(self, world: str, digest: bytes) -> int | None:
+        """Where an event was admitted first, or an intent was asked for."""
+
+        def find(index: Index) -> int | None:
+            rows = index.records(world, limit=1, event=digest)
+            rows = rows or index.records(world, limit=1, intent=digest)
+            return rows[0].seq if rows else None
+
+        return await self.ask(world, find)
+
+    async def intent(self, world: str, digest: bytes) -> IntentRow | None:
+        """An intent, open or settled."""
+
+        def find(index: Index) -> IntentRow | None:
+            rows = index.intents(world, limit=1, intent=digest)
+            return rows[0] if rows else None
+
+        return await self.ask(world, find)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._index is not None:
+            self._thread.submit(self._index.close).result()
+        self._thread.shutdown()
