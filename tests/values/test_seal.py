@@ -379,3 +379,10 @@ def test_cache_keeps_only_proven_signatures() -> None:
         assert not cache.verify(PAIR.public, batch[1], {**seals[1], "sig": bytes(64)})
         assert len(cache) <= 3
     assert cache.verify(PAIR.public, b"s", SINGLE)
+
+
+@pytest.mark.parametrize("usage", [None, {"calls": 1, "tokens": 70_000, "cents": None}])
+def test_a_receipt_statement_is_the_plain_document(usage: dict[str, Any] | None) -> None:
+    """VA-16: the pieces that are encoded once give the document of all fields, byte for byte."""
+    fields = {**RECEIPT, "usage": usage, "started_ns": 2**63, "attempt": 300}
+    assert receipt_statement(**fields) == canon.encode({"$type": "receipt@1", **fields})

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pytest
 
 from tallystick.errors import BadDefinition
+from tallystick.model import envelopes
 from tallystick.model.records import IntentAttached, IntentOpened, Ticked
 from tallystick.modules.source import bundle_of
 from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
+from tallystick.workflow.ctx import Asked
 from tallystick.workflow.retry import Backoff, Retry
 from tests.workflow.apps import HELLO, ORDER
 from tests.workflow.names import loaded, module_of
@@ -301,3 +303,26 @@ def test_records_refuse_unknown_fields() -> None:
         guest.replace(vists=1)
     with pytest.raises(AttributeError):
         guest.visits = 3
+
+
+@pytest.mark.parametrize("now", [0, 23, 2**32 - 1, 2**32, 1_731_628_800_123_456_789, 2**64 - 1])
+def test_the_time_of_a_tick_is_that_of_its_context(now: int) -> None:
+    """K-28: read from the end of the context or from the whole of it, the time is the same."""
+    context = envelopes.Context(
+        now_ns=1,
+        logical_now_ns=now,
+        journal_height=2,
+        entropy=bytes(64),
+        event_hash="",
+        manifest_hash="",
+        workflow="a/b@1",
+        workflow_hash="",
+        key=b"nlogical_now_ns\x1b" + bytes(8),
+        cell_mode=True,
+        world="",
+        event_seq=3,
+        state_version=1,
+    )
+    ctx = Asked(None, None, envelopes.context_document(context))  # type: ignore[arg-type]
+    assert ctx.now == now
+    assert ctx.given()["logical_now_ns"] == ctx.now == now

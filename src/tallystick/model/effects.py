@@ -56,6 +56,8 @@ _P2_MODULE: Final = _K("executor_module")
 _P2_IDEM: Final = _K("idempotency_key")
 _P2_ENTRY: Final = _K("executor_entrypoint")
 _P2_MOD_HASH: Final = _K("executor_module_hash")
+_D: Final = canon.PREFIX + canon.head(5, 3) + _K("$type") + _K("dispatch@1") + _K("world")
+_D_INTENT: Final = _K("intent")
 
 
 class Site:
@@ -117,7 +119,9 @@ def intent_by_key(asker: Asker, effect: str, key: bytes) -> bytes:
 
 def dispatch_key(world: str, intent: bytes) -> bytes:
     """The idempotency token the outside sees: other in every fork, equal for every attempt."""
-    return canon.tagged("dispatch@1", {"world": world, "intent": canon.text_of(intent)})
+    # `canon.tagged` of type, world and intent, whose keys are encoded once.
+    text = canon.put_text(canon.text_of(intent))
+    return sha256(b"".join((_D, canon.put_key(world), _D_INTENT, text))).digest()
 
 
 def event_hash(schema: str, value: bytes, key: bytes | None) -> bytes:

@@ -248,6 +248,25 @@ def batch_statement(root: bytes, size: int) -> bytes:
     return canon.encode({"$type": "seal_batch@1", "root": root, "size": size})
 
 
+_NULL: Final = b"\xf6"
+_RECEIPT: Final = (
+    canon.PREFIX
+    + canon.head(5, 11)
+    + canon.put_key("$type")
+    + canon.put_text("receipt@1")
+    + canon.put_key("usage")
+)
+_R_WORLD: Final = canon.put_key("world")
+_R_EFFECT: Final = canon.put_key("effect")
+_R_INTENT: Final = canon.put_key("intent")
+_R_STATUS: Final = canon.put_key("status")
+_R_ATTEMPT: Final = canon.put_key("attempt")
+_R_ENDED: Final = canon.put_key("ended_ns")
+_R_EXECUTOR: Final = canon.put_key("executor")
+_R_STARTED: Final = canon.put_key("started_ns")
+_R_PAYLOAD: Final = canon.put_key("payload_hash")
+
+
 def receipt_statement(
     *,
     world: str,
@@ -266,20 +285,31 @@ def receipt_statement(
     Refuses a usage with anything but calls, tokens and cents.
     """
     # tidy: one line for each covered field, twice
-    return canon.encode(
-        {
-            "$type": "receipt@1",
-            "world": world,
-            "intent": intent,
-            "effect": effect,
-            "status": status,
-            "payload_hash": payload_hash,
-            "executor": executor,
-            "attempt": attempt,
-            "started_ns": started_ns,
-            "ended_ns": ended_ns,
-            "usage": _usage(usage),
-        }
+    # The document in canonical order, its keys encoded once: every receipt pays for this.
+    held = _usage(usage)
+    return b"".join(
+        (
+            _RECEIPT,
+            _NULL if held is None else canon.encode_item(held),
+            _R_WORLD,
+            canon.put_key(world),
+            _R_EFFECT,
+            canon.put_key(effect),
+            _R_INTENT,
+            canon.put_text(intent),
+            _R_STATUS,
+            canon.put_key(status),
+            _R_ATTEMPT,
+            canon.put_int(attempt),
+            _R_ENDED,
+            canon.put_int(ended_ns),
+            _R_EXECUTOR,
+            canon.put_key(executor),
+            _R_STARTED,
+            canon.put_int(started_ns),
+            _R_PAYLOAD,
+            canon.put_text(payload_hash),
+        )
     )
 
 

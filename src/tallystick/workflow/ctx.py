@@ -31,6 +31,10 @@ _SECRETS: Final[Mapping[Any, str]] = {
     outside.Llm: "api_key",
 }
 
+# The last field of every context, with the head of an eight-byte number: each receipt asks for the
+# time, few for the rest.
+_NOW: Final = canon.put_key("logical_now_ns") + b"\x1b"
+
 
 class Chance:
     """Numbers derived from the entropy of a tick: equal at replay, never drawn again."""
@@ -77,6 +81,9 @@ class Asked:
     @property
     def now(self) -> int:
         """The logical time of this tick in nanoseconds."""
+        raw = self._raw
+        if self._context is None and raw is not None and raw[-24:-8] == _NOW:
+            return int.from_bytes(raw[-8:], "big")
         return int(self.given()["logical_now_ns"])
 
     @property
