@@ -31,7 +31,10 @@ def _one(bench: Bench, n: int) -> dict[str, Any]:
         finally:
             load.close()
         place.close()
-        failed = [call for call in syscalls.read(timeline) if call.injected]
+        injected = [call for call in syscalls.read(timeline) if call.injected]
+        # SQLite syncs the folder of a new log once, and goes on when that fails: it is counted, and
+        # what is asked of the node is asked about the files of the journal.
+        failed = [call for call in injected if "tally.db" in call.file]
         at_ns = failed[0].ended_ns if failed else 0
         place.prefix = ()
         place.start()
@@ -41,6 +44,7 @@ def _one(bench: Bench, n: int) -> dict[str, Any]:
     return {
         "n": n,
         "hit": bool(failed),
+        "hit_folder": len(injected) - len(failed),
         "exit": code,
         "acked": len(accepted(acks)),
         "acked_after": sum(ack.at_ns > at_ns for ack in acks if ack.status == 202) if failed else 0,
