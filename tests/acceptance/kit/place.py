@@ -129,12 +129,13 @@ class Place:
         return process.wait(wait_s)
 
     def close(self) -> None:
-        """Leave nothing running."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            if self.prefix:
-                self.kill()
-            self.process.wait()
+        """Leave nothing running: what runs under a prefix outlives it, so it goes first."""
+        process = self.process
+        if process is not None and process.poll() is None:
+            for pid in _children(process.pid) if self.prefix else ():
+                os.kill(pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -229,3 +230,9 @@ class Place:
                 return True
             time.sleep(0.1)
         return False
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(child) for child in listed.split()]
