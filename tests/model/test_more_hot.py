@@ -41,6 +41,7 @@ BATCH = {
     "path": [b"p" * 32],
     "sig": b"s" * 64,
 }
+MERKLE = {**BATCH, "alg": "ed25519-merkle"}
 
 
 @pytest.mark.clause("K-12")
@@ -57,6 +58,11 @@ BATCH = {
         (IntentOpened, "judged", lambda held: held._replace(shape=None)),
         (IntentOpened, "judged", lambda held: Judged("no")),
         (ReceiptSettled, "seal", lambda held: BATCH),
+        (ReceiptSettled, "seal", lambda held: MERKLE),
+        (ReceiptSettled, "seal", lambda held: {**MERKLE, "path": [b"p" * 32] * 30, "size": 2**29}),
+        (ReceiptSettled, "seal", lambda held: {**MERKLE, "path": []}),
+        (ReceiptSettled, "seal", lambda held: {**MERKLE, "path": [b"p" * 31, b"p" * 32]}),
+        (ReceiptSettled, "seal", lambda held: {**MERKLE, "root": b"short"}),
         (ReceiptSettled, "seal", lambda held: {**held, "alg": "other"}),
         (Ticked, "metrics", lambda held: {"a": 1}),
         (Ticked, "logs", lambda held: [{"level": "info", "message": "m"}]),

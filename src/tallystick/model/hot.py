@@ -379,12 +379,24 @@ def _to(to: tuple[Address, ...]) -> bytes:
 
 _SINGLE: Final = _SEAL + canon.head(5, 3) + _K("alg") + canon.put_text("ed25519") + _KEY
 _SIG: Final = _K("sig")
+_BATCH: Final = _SEAL + canon.head(5, 7) + _K("alg") + canon.put_text("ed25519-merkle") + _KEY
+_PATH: Final = _K("path")
+_ROOT: Final = _K("root") + _D
 
 
 def _seal(seal: dict[str, Any]) -> bytes:
     if len(seal) == 3 and seal["alg"] == "ed25519":
         sig = seal["sig"]
         return b"".join((_SINGLE, _NAMES[seal["key"]], _SIG, _OCTETS[len(sig)], sig))
+    if len(seal) == 7 and seal["alg"] == "ed25519-merkle":
+        path, root, sig = seal["path"], seal["root"], seal["sig"]
+        nodes = _D.join(path)
+        # Digests all of them, as in every seal that was checked; the rest goes the plain way.
+        if len(nodes) == 34 * len(path) - 2 and len(root) == 32:
+            length = canon.head(4, len(path)) + _D
+            parts = (_NAMES[seal["key"]], _SIG, _OCTETS[len(sig)], sig, _PATH, length, nodes)
+            size, index = canon.put_int(seal["size"]), canon.put_int(seal["index"])
+            return b"".join((_BATCH, *parts, _ROOT, root, _SIZE, size, _INDEX, index))
     return _SEAL + canon.encode_item(seal)
 
 
