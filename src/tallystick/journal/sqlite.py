@@ -39,6 +39,7 @@ from tallystick.journal.base import (
     TokenRow,
     WorkRow,
 )
+from tallystick.journal.blob_files import sync_folder
 from tallystick.journal.refusals import no_snapshot, world_exists, world_has_forks
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.sqlite_tables import OWNED, connect, make_tables, one
@@ -95,6 +96,9 @@ class SqliteJournal(SqliteReader):
         with self._writing():
             about = {"node_id": str(uuid4()), "created_ns": now_ns(), "made_by": MADE_BY}
             make_tables(self._db, about)
+            # SQLite ignores a failed sync of the folder that holds a new log; the log's name is
+            # part of every promise that follows, so it is made durable here, or nothing is opened.
+            sync_folder(folder)
 
     def close(self) -> None:
         """Let go of the file; a sound journal leaves no WAL behind."""
