@@ -88,8 +88,8 @@ def test_the_mixed_journal_holds_most_record_types() -> None:
     journal, world_id = imported("mixed")
     found = {type(r).__name__ for f in journal.read(world_id) for r in open_frame(f.body)[3]}
     missing = {
-        "ApplyRefused", "EffectAttempted", "GrantRevoked", "IntentReleased", "KeyRevoked", "Noted",
-        "WorldForked", "WorldRestored",
+        "ApplyRefused", "EffectAttempted", "GrantRevoked", "IntentApproval", "IntentReleased",
+        "KeyRevoked", "Noted", "WorldForked", "WorldRestored",
     }  # fmt: skip
     assert {cls.__name__ for cls in KIND_OF} - found <= missing
 

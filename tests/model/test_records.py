@@ -109,6 +109,7 @@ SAMPLES: tuple[records.Record, ...] = (
         path="/x",
     ),
     records.IntentReleased(D, "fork", "by hand", STAMP),
+    records.IntentApproval(D, "bob", "approve", STAMP, "fine", {"alg": "ed25519", "at_ns": 1}),
     records.EffectAttempted(D, 2, "restart", STAMP),
     records.ReceiptSettled(
         intent=D,

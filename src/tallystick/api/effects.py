@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tallystick.api.cells import accepted
-from tallystick.api.models import IntentReceipt, Operation, RevokeBody
+from tallystick.api.models import Decision, IntentReceipt, Operation, RevokeBody
 from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.refusals import BadReceipt
 from tallystick.api.request import Request, Response
@@ -14,7 +14,7 @@ from tallystick.api.routes import Handler
 from tallystick.api.seals import seal_of
 from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, UnknownName
 from tallystick.journal.base import Reader
-from tallystick.kernel.inputs import Operate, Receipt, RevokeGrant
+from tallystick.kernel.inputs import Decide, Operate, Receipt, RevokeGrant
 from tallystick.kernel.world import World
 from tallystick.values import canon
 from tallystick.values.names import is_hash
@@ -113,6 +113,22 @@ def operate_effect(verb: str) -> Handler:
             request.world, lambda world: effects.open_intent(world, text).record.intent
         )
         given = Operate(request.sample(), verb, request.who.principal, body.reason, intent=ident)
+        return await accepted(request, given)
+
+    return handler
+
+
+def decide_effect(decision: str) -> Handler:
+    """The handler of POST W/effects/{intent}/approve and reject."""
+
+    async def handler(request: Request) -> Response:
+        body = request.read(Decision)
+        text = request.named["intent"]
+        ident = await request.node.look(
+            request.world, lambda world: effects.open_intent(world, text).record.intent
+        )
+        made = None if body.seal is None else seal_of(body.seal)
+        given = Decide(request.sample(), ident, request.who.principal, decision, body.comment, made)
         return await accepted(request, given)
 
     return handler

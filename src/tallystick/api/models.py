@@ -46,6 +46,13 @@ class Operation(Body):
     force: bool = False
 
 
+class Decision(Body):
+    """A word on a held effect; a seal is over `approval@1` and names its `at_ns`."""
+
+    comment: Reason | None = None
+    seal: dict[str, Any] | None = None
+
+
 class ReceiptBody(Body):
     """A sealed outcome; `payload` is the canonical document that the seal covers."""
 

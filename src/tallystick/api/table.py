@@ -31,6 +31,7 @@ _EFFECT: Final = _W + "/effects/{intent}"
 _PAGE: Final = ("limit", "after", "at")
 _CELL_VERBS: Final = ("suspend", "resume", "skip", "cancel")
 _EFFECT_VERBS: Final = ("cancel", "release")
+_DECISIONS: Final = ("approve", "reject")
 
 NODE: Final = (
     Route("GET", "/v1/health", OPEN, ops.health, "how the node is", (200, 503)),
@@ -285,6 +286,20 @@ EFFECTS: Final = (
             once="kept",
         )
         for verb in _EFFECT_VERBS
+    ),
+    *(
+        Route(
+            "POST",
+            f"{_EFFECT}/{decision}",
+            "decide",
+            effects.decide_effect(decision),
+            f"{decision} an effect that is held for approval",
+            (202, 403, 409),
+            body=models.Decision,
+            content="document",
+            once="kept",
+        )
+        for decision in _DECISIONS
     ),
     Route(
         "POST",

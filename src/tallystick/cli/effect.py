@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.cli import shapes, show
-from tallystick.cli.problem import not_yet
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
@@ -25,6 +24,7 @@ from tallystick.cli.verb import (
     flag,
     opt,
     picked,
+    posts,
     reads,
 )
 from tallystick.errors import Rejected
@@ -51,13 +51,6 @@ def _each(verb: str) -> Run:
             except Rejected as why:
                 refused.append({"intent": ident, "code": why.code})
         return Done({"done": done, "refused": refused}, NO if refused else 0)
-
-    return run
-
-
-def _later(words: str) -> Run:
-    def run(_call: Call, _options: Options) -> Done:
-        raise not_yet(words)
 
     return run
 
@@ -114,8 +107,8 @@ VERBS = (
     *(
         Verb(
             f"effect {word}",
-            f"{word} a held effect; rules that hold for people come with governance",
-            _later(f"effect {word}"),
+            f"{word} an effect that is held for approval",
+            posts(f"{EFFECT}/{word}", "comment"),
             (arg("intent"), opt("comment", "why; it is kept in the journal")),
             shapes.SEQ,
         )

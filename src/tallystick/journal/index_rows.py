@@ -123,7 +123,8 @@ def _denied(db: apsw.Connection, world: str, seq: int, record: IntentDenied) -> 
 def _settled(db: apsw.Connection, world: str, seq: int, record: ReceiptSettled) -> None:
     query = "SELECT workflow, key_hash, status FROM intent WHERE world=? AND intent=?"
     found = db.execute(query, (world, record.intent)).fetchone()
-    if found is None or record.status == "denied":
+    # A denial without an error belongs to a request that never opened.
+    if found is None or (record.status == "denied" and record.error is None):
         return
     workflow, key_hash, status = found
     db.execute(_SETTLED, (record.status, seq, world, record.intent))
@@ -142,7 +143,11 @@ def _released(db: apsw.Connection, world: str, _seq: int, record: IntentReleased
 
 def _forked(db: apsw.Connection, world: str, _seq: int, record: WorldForked) -> None:
     modes: dict[str, str] = record.pending
-    query = "SELECT intent, effect FROM intent WHERE world=? AND status='open'"
+    # What is held for a reason of its own keeps it.
+    query = (
+        "SELECT intent, effect FROM intent WHERE world=? AND status='open'"
+        " AND (hold IS NULL OR hold NOT IN ('approval', 'capacity'))"
+    )
     for intent, effect in list(db.execute(query, (world,))):
         if modes.get(effect, modes.get("*")) == "suspend":
             row = ("fork", world, intent)
@@ -150,7 +155,10 @@ def _forked(db: apsw.Connection, world: str, _seq: int, record: WorldForked) -> 
 
 
 def _restored(db: apsw.Connection, world: str, _seq: int, _record: WorldRestored) -> None:
-    query = "UPDATE intent SET hold='restore' WHERE world=? AND status='open'"
+    query = (
+        "UPDATE intent SET hold='restore' WHERE world=? AND status='open'"
+        " AND (hold IS NULL OR hold NOT IN ('approval', 'capacity'))"
+    )
     db.execute(query, (world,))
 
 

@@ -41,7 +41,7 @@ from tallystick.model.records import (
 from tallystick.model.tuples import make
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
-from tallystick.values.schema.references import references
+from tallystick.values.schema.references import Reference, references
 
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
 _UNKNOWN_HASH = canon.text_of(bytes(32))
@@ -213,9 +213,7 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
     unknown = unknown_secret(secrets, known)
     if unknown is not None:
         return _deny(case, unknown, Judged("ok", "no"), params)
-    granted = _capability(case, effect, params)
-    if secrets and not isinstance(granted, Denial):
-        granted = forbidden_secret(secrets, known, granted.grant.name) or granted
+    granted = _granted(case, effect, params, secrets)
     if isinstance(granted, Denial):
         return _deny(case, granted, Judged("ok", "ok"), params, intent)
     held = granted.grant
@@ -273,11 +271,43 @@ def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened
         wanted.issuer_ref,
         wanted.idempotency_key,
         None if length is None else min(logical_ns + length, _NEVER_NS),
-        None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1),
+        None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns),
         None,
     )
     draft.open(make(IntentOpened, fields))
     return make(Opened, (intent, effect, params, held, wanted.issuer_ref))
+
+
+def judge_again(
+    case: Case, effect: Effect, params: Admitted, *, approved: bool
+) -> CapabilityYes | Denial:
+    """Ask capability and policy of a held intent once more; authority is always today's."""
+    active = case.draft.world.active
+    secrets = references(effect.params.node, params.value) if effect.secret else ()
+    unknown = unknown_secret(secrets, active.catalogue.secrets)
+    if unknown is not None:
+        return unknown
+    granted = _granted(case, effect, params, secrets)
+    if isinstance(granted, Denial):
+        return granted
+    verdict = active.rules.judge(_policy_facts(case, effect, params, granted.grant))
+    if isinstance(verdict, Denial):
+        return verdict
+    if verdict.decision == "require_approval" and not approved:
+        message = "by now the policy asks for an approval, and the intent was opened without one"
+        return Denial("policy", "policy.approval_missing", message, verdict.id)
+    return granted
+
+
+def _granted(
+    case: Case, effect: Effect, params: Admitted, secrets: tuple[Reference, ...]
+) -> CapabilityYes | Denial:
+    """The grant that agrees, also to the secrets that the parameters name."""
+    granted = _capability(case, effect, params)
+    if isinstance(granted, Denial) or not secrets:
+        return granted
+    known = case.draft.world.active.catalogue.secrets
+    return forbidden_secret(secrets, known, granted.grant.name) or granted
 
 
 def _origin_facts(workflow: str) -> Mapping[str, Any]:
@@ -346,8 +376,14 @@ def _facts_digest(logical_ns: int, intent: bytes, grant_hash: bytes) -> bytes:
     return sha256(b"facts@1" + intent + grant_hash + when).digest()
 
 
-def _hold(verdict: PolicyVerdict, seq: int) -> Mapping[str, Any]:
-    detail = None if verdict.approval is None else dict(verdict.approval)
+def _hold(verdict: PolicyVerdict, seq: int, logical_ns: int) -> Mapping[str, Any]:
+    """The hold of an intent that waits for people: who may say yes, how many, until when."""
+    asked = verdict.approval or {}
+    detail: dict[str, Any] = {"count": asked.get("count", 1)}
+    if "by" in asked:
+        detail["by"] = list(asked["by"])
+    if "ttl_ns" in asked:
+        detail["expires_ns"] = min(logical_ns + asked["ttl_ns"], _NEVER_NS)
     return {"kind": "approval", "since_seq": seq, "detail": detail}
 
 

@@ -101,6 +101,7 @@ _FOLDS: Final[dict[type, Fold]] = {
     records.IntentAttached: effects.attached,
     records.IntentDenied: effects.denied,
     records.IntentReleased: effects.released,
+    records.IntentApproval: effects.approval,
     records.EffectAttempted: effects.attempted,
     records.ReceiptSettled: effects.settled,
     records.ProgressNoted: effects.progress,

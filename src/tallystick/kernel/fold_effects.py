@@ -6,7 +6,7 @@ from typing import Any
 
 from tallystick.kernel import continuation
 from tallystick.kernel.fold_mail import inherit, push, stamped
-from tallystick.kernel.parts import TIMER, Continuation, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.parts import OWN_HOLDS, TIMER, Continuation, Intent, Keyed, Mail, Waiter
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
 from tallystick.model.tuples import make
@@ -18,9 +18,10 @@ from tallystick.values import canon
 def opened(world: World, record: records.IntentOpened) -> None:
     """An intent is open: its cell waits for it, the calendar knows when it is due."""
     intent = Intent(record, world.seq, world.manifest)
-    if record.effect == TIMER:
-        assert record.params is not None, "a timer's parameters are small"
-        intent.due_ns = canon.decode(record.params)["deliver_at_ns"]
+    if record.hold is not None:
+        intent.due_ns = _held_until(record)
+    elif record.effect == TIMER:
+        intent.due_ns = _deliver_at(record)
     world.intents.put(record.intent, intent)
     if intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
@@ -30,6 +31,22 @@ def opened(world: World, record: records.IntentOpened) -> None:
         if record.idempotency_key is not None:
             cell.keyed[record.intent] = None
             world.keyed.put(record.intent, Keyed(record, world.seq, world.manifest))
+
+
+def _deliver_at(record: records.IntentOpened) -> int:
+    assert record.params is not None, "a timer's parameters are small"
+    due_ns: int = canon.decode(record.params)["deliver_at_ns"]
+    return due_ns
+
+
+def _held_until(record: records.IntentOpened) -> int | None:
+    """When a held intent ends by itself: at its timeout, or when nobody approved it in time.
+
+    A held timer does not fire: it is not out yet.
+    """
+    assert record.hold is not None, "only asked of a held one"
+    ends = (record.timeout_at_ns, record.hold["detail"].get("expires_ns"))
+    return min((end for end in ends if end is not None), default=None)
 
 
 def attached(world: World, record: records.IntentAttached) -> None:
@@ -59,7 +76,7 @@ def denied(world: World, record: records.IntentDenied) -> None:
 def settled(world: World, record: records.ReceiptSettled) -> None:
     """An intent has its one terminal outcome."""
     stamped(world, record.stamp)
-    if record.status == "denied" and world.denied:
+    if record.status == "denied" and record.error is None:
         refused = world.denied.popleft()
         waiter = Waiter(refused.origin, refused.issuer_ref)
         came = [Continuation(refused, world.manifest, waiter, record)]
@@ -86,7 +103,11 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
     if cell is not None:
         cell.inflight.pop(record.intent, None)
     known = world.keyed.edit(record.intent) if intent.record.idempotency_key is not None else None
-    if known is not None:
+    if known is not None and record.status == "denied":
+        world.keyed.remove(record.intent)  # a denial frees its key
+        if cell is not None:
+            cell.keyed.pop(record.intent, None)
+    elif known is not None:
         known.settled = record
         known.settled_seq = world.seq
     return _owed(intent, record)
@@ -139,8 +160,30 @@ def released(world: World, record: records.IntentReleased) -> None:
     intent = world.intents.edit(record.intent)
     assert intent is not None, "only an open intent is released"
     intent.hold = None
-    if intent.record.effect == TIMER and intent.due_ns is not None:
+    if record.hold in OWN_HOLDS:
+        _reschedule(world, intent)
+    elif intent.record.effect == TIMER and intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
+
+
+def _reschedule(world: World, intent: Intent) -> None:
+    """From the end of its hold to its own: a timer's time, or the owner's timeout."""
+    opened = intent.record
+    if intent.due_ns is not None:
+        world.timers.remove(intent.due_ns, opened.intent)
+    intent.due_ns = _deliver_at(opened) if opened.effect == TIMER else opened.timeout_at_ns
+    if intent.due_ns is not None:
+        world.timers.add(intent.due_ns, opened.intent)
+
+
+def approval(world: World, record: records.IntentApproval) -> None:
+    """A vote is counted where it is asked for: in the hold."""
+    stamped(world, record.stamp)
+    intent = world.intents.edit(record.intent)
+    assert intent is not None, "only an open intent is voted on"
+    detail = intent.hold["detail"]
+    votes = [*detail.get("votes", ()), record.principal]
+    intent.hold = {**intent.hold, "detail": {**detail, "votes": votes}}
 
 
 def hold_all(world: World, kind: str, modes: dict[str, Any]) -> None:
@@ -149,7 +192,9 @@ def hold_all(world: World, kind: str, modes: dict[str, Any]) -> None:
         intent = world.intents.edit(path)
         assert intent is not None, "an entry that is listed is there"
         mode = modes.get(intent.record.effect, modes["*"])
-        if mode != "suspend":
+        # What is held for a reason of its own keeps it: a fork is no way around an approval.
+        own = intent.hold is not None and intent.hold["kind"] in OWN_HOLDS
+        if mode != "suspend" or own:
             continue
         intent.hold = {"kind": kind, "since_seq": world.seq, "detail": None}
         if intent.record.effect == TIMER and intent.due_ns is not None:

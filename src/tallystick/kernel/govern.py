@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tallystick.authority.denial import Denial
 from tallystick.errors import BadDefinition, Conflict, UnknownName
-from tallystick.kernel import quiescence
+from tallystick.kernel import quiescence, receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Activate, RevokeGrant, RevokeKey, Sample, TrustKey
+from tallystick.kernel.parts import OWN_HOLDS
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.records import (
@@ -147,7 +149,23 @@ def revoke_grant(world: World, given: RevokeGrant) -> Frame:
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     draft.add(GrantRevoked(given.name, given.principal, given.reason, stamp))
+    _deny_held(draft, given.name)
     return draft.frame(Answer("governed", world.seq + 1))
+
+
+def _deny_held(draft: Draft, name: str) -> None:
+    """Deny what is held under a revoked grant; what derives from it bears its name (`name~...`).
+
+    What derives from a derived one is found at its release, where the whole line is asked.
+    """
+    for _, intent in draft.world.intents.entries():
+        used = intent.record.judged.capability
+        if intent.hold is None or intent.hold["kind"] not in OWN_HOLDS or used is None:
+            continue
+        if used.grant == name or used.grant.partition("~")[0] == name:
+            message = f"grant {name} was revoked"
+            denial = Denial("capability", "cap.revoked", message, path=name)
+            receipts.deny(draft, intent.record, denial)
 
 
 def activate(world: World, given: Activate) -> Frame:

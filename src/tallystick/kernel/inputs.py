@@ -117,6 +117,21 @@ class RevokeGrant(NamedTuple):
     reason: str
 
 
+class Decide(NamedTuple):
+    """A principal's word on an intent that is held for approval: `approve` or `reject`.
+
+    `seal` is over `approval@1` and names its own `at_ns`; `seal_ok` says it was checked before.
+    """
+
+    sample: Sample
+    intent: bytes
+    principal: str
+    decision: str
+    comment: str | None = None
+    seal: Mapping[str, Any] | None = None
+    seal_ok: bool | None = None
+
+
 class Activate(NamedTuple):
     """Make another bundle active; `plan` names each open cell at the seq it was proved at."""
 
@@ -135,5 +150,5 @@ class TakeSnapshot(NamedTuple):
     sample: Sample
 
 
-Govern = TrustKey | RevokeKey | RevokeGrant | Activate
+Govern = TrustKey | RevokeKey | RevokeGrant | Decide | Activate
 Input = Submit | Settle | Progress | Clock | Operate | Govern | TakeSnapshot

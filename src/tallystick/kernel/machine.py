@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from tallystick.kernel import govern, settle, snapshot
+from tallystick.kernel.approve import decide
 from tallystick.kernel.draft import Frame
 from tallystick.kernel.fold import fold_frame
 from tallystick.kernel.ingress import submit_event
 from tallystick.kernel.inputs import (
     Activate,
     Clock,
+    Decide,
     Input,
     Operate,
     Progress,
@@ -55,6 +57,8 @@ def submit(world: World, given: Input) -> Frame:
             return govern.revoke_key(world, given)
         case RevokeGrant():
             return govern.revoke_grant(world, given)
+        case Decide():
+            return decide(world, given)
         case Activate():
             return govern.activate(world, given)
         case TakeSnapshot():

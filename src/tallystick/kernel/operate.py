@@ -13,6 +13,7 @@ from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.parts import Cell, Intent
+from tallystick.kernel.release import let_go
 from tallystick.kernel.settle import fail_cell
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
@@ -23,7 +24,6 @@ from tallystick.model.records import (
     CellSkipped,
     CellSuspended,
     EffectAttempted,
-    IntentReleased,
     Stamp,
 )
 
@@ -140,8 +140,7 @@ def _release(draft: Draft, given: Operate, stamp: Stamp) -> None:
             where={"intent": given.intent.hex()},
             hint="approvals and flows release their own holds",
         )
-    draft.add(IntentReleased(given.intent, hold["kind"], given.reason, stamp))
-    draft.opened[given.intent] = intent.record
+    let_go(draft, intent, given.reason, stamp)
 
 
 def _attempt(draft: Draft, given: Operate, stamp: Stamp) -> None:

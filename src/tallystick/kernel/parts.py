@@ -26,6 +26,8 @@ SPAWN: Final = "sys/workflow.spawn@1"
 CALL: Final = "sys/workflow.call@1"
 READ: Final = "sys/cell.read@1"
 CANCEL: Final = "sys/effect.cancel@1"
+# Holds that end by a decision of their own; a fork or a restore leaves them as they are.
+OWN_HOLDS: Final = ("approval", "capacity")
 INLINE_VALUE_MAX: Final = 64 * 1024
 INLINE_STATE_MAX: Final = 4 * 1024
 # Fault codes, the closed list (03 section 5): another word of module code is an `exception`.

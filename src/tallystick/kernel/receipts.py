@@ -5,6 +5,7 @@ They carry no seal; the frame chain covers them (01 section 7).
 
 from __future__ import annotations
 
+from tallystick.authority.denial import Denial
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import KERNEL
 from tallystick.model import envelopes
@@ -72,6 +73,17 @@ def settle(
         draft.settled.pop(opened.intent, None)
 
 
+def deny(draft: Draft, opened: IntentOpened, why: Denial, stamp: Stamp | None = None) -> None:
+    """Settle an open intent as denied: it was held, and may not go out after all.
+
+    The record says so in `error`: a denial without it belongs to a request that never opened.
+    """
+    settle(draft, opened, "denied", denial_payload(why), stamp=stamp)
+    made = draft.records[-1]
+    assert isinstance(made, ReceiptSettled), "settling ends with the receipt"
+    draft.records[-1] = made._replace(error={"code": why.code, "message": why.message[:1024]})
+
+
 def attempt_of(draft: Draft, intent: bytes) -> int:
     """The current attempt of an intent; one that opens in this frame is at its first."""
     known = draft.world.intents.get(intent)
@@ -100,7 +112,7 @@ def error_payload(kind: str, code: str, message: str, *, retryable: bool = False
     )
 
 
-def denial_payload(denied: IntentDenied) -> bytes:
+def denial_payload(denied: IntentDenied | Denial) -> bytes:
     """A `sys/EffectDenial@1`: the rule that denied, as data the workflow can match on."""
     return canon.encode(
         {

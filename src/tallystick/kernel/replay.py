@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
+from tallystick.kernel.approve import decide
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.ingress import submit_event
-from tallystick.kernel.inputs import Sample, Submit
+from tallystick.kernel.inputs import Decide, Sample, Submit
 from tallystick.kernel.machine import fold_frame
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.tick import advance
@@ -24,6 +25,7 @@ from tallystick.model.abi import Runner
 from tallystick.model.frames import Sealed, is_tick, open_frame, seal_frame
 from tallystick.model.records import (
     EventAdmitted,
+    IntentApproval,
     Record,
     SnapshotTaken,
     Ticked,
@@ -148,6 +150,8 @@ def _compare(world: World, recorded: list[Record]) -> Found | None:
         return _difference(seq, recorded, made)
     if isinstance(first, EventAdmitted) and first.stamp is not None:
         return _difference(seq, recorded, _submitted(world, first))
+    if isinstance(first, IntentApproval):
+        return _difference(seq, recorded, _decided(world, first))
     if isinstance(first, SnapshotTaken):
         return _check_roots(world, first, seq)
     return None
@@ -173,6 +177,17 @@ def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
     )
     try:
         return submit_event(world, given).records
+    except TallyError:
+        return ()
+
+
+def _decided(world: World, first: IntentApproval) -> tuple[Record, ...]:
+    """Decide again about a held intent: who may, how many it takes, and what is released."""
+    sample = Sample(first.stamp.now_ns, first.stamp.entropy)
+    seal_ok = None if first.seal is None else True
+    fields = (first.intent, first.principal, first.decision, first.comment, first.seal)
+    try:
+        return decide(world, Decide(sample, *fields, seal_ok)).records
     except TallyError:
         return ()
 

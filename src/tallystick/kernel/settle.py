@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tallystick.authority.denial import Denial
 from tallystick.errors import NotCanonical, ReceiptFault, SchemaMismatch
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
@@ -308,7 +309,14 @@ def pass_time(world: World, given: Clock) -> Frame:
 
 def _due(draft: Draft, stamp: Stamp, intent: Intent) -> None:
     record = intent.record
-    if record.effect == TIMER:
+    if intent.hold is not None and intent.hold["kind"] == "approval":
+        expires_ns = intent.hold["detail"].get("expires_ns")
+        if expires_ns is not None and expires_ns <= stamp.logical_ns:
+            message = f"nobody decided before {expires_ns}"
+            denial = Denial("policy", "policy.approval_expired", message)
+            receipts.deny(draft, record, denial, stamp)
+            return
+    if record.effect == TIMER and intent.hold is None:
         assert record.params is not None, "a timer's parameters are small"
         key = canon.decode(record.params)["key"]
         payload = canon.encode({"delivered_at_ns": stamp.logical_ns, "key": key})

@@ -269,8 +269,10 @@ def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
             if isinstance(record, IntentDenied):
                 receipts.settle(draft, record, "denied", receipts.denial_payload(record))
     for each in opened:
-        # What has an executor elsewhere is left to it.
-        if each is not None and each.effect.name in internal.ACTIONS:
+        # What has an executor elsewhere is left to it, what is held to its release.
+        if each is None or each.effect.name not in internal.ACTIONS:
+            continue
+        if draft.opened[each.intent].hold is None:
             internal.perform(draft, asking, each)
 
 

@@ -202,6 +202,17 @@ class IntentReleased(NamedTuple):
     stamp: Stamp | None = None
 
 
+class IntentApproval(NamedTuple):
+    """A principal said yes or no to an intent that is held for approval."""
+
+    intent: bytes
+    principal: str
+    decision: str
+    stamp: Stamp
+    comment: str | None = None
+    seal: Any | None = None
+
+
 class EffectAttempted(NamedTuple):
     """A further attempt at the outside begins; older attempts' receipts no longer settle."""
 
@@ -439,6 +450,7 @@ Record = (
     | IntentAttached
     | IntentDenied
     | IntentReleased
+    | IntentApproval
     | EffectAttempted
     | ReceiptSettled
     | ProgressNoted

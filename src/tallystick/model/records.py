@@ -35,6 +35,7 @@ from tallystick.model.record_types import (
     EventAdmitted,
     GrantRevoked,
     IdemKey,
+    IntentApproval,
     IntentAttached,
     IntentDenied,
     IntentOpened,
@@ -75,6 +76,7 @@ __all__ = [
     "EventAdmitted",
     "GrantRevoked",
     "IdemKey",
+    "IntentApproval",
     "IntentAttached",
     "IntentDenied",
     "IntentOpened",
@@ -180,6 +182,7 @@ _FIELDS: Final[dict[str, Kind]] = {
     "mode": NAME, "proposal": TEXT, "from": DIGEST, "plan": DIGEST, "report_hash": DIGEST,
     "approved_by": ANY, "state_root": DIGEST, "roots": ANY, "manifest": DIGEST, "cells": NAT,
     "dirty": NAT, "what": NAME, "digest": DIGEST, "topic": TEXT, "data": ANY,
+    "decision": NAME, "comment": TEXT,
 }  # fmt: skip
 
 # Where a name is used for something else than its usual kind.
@@ -198,7 +201,7 @@ _EXCEPTIONS: Final[dict[tuple[str, str], Kind]] = {
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "event": (EventAdmitted,),
     "tick": (Ticked,),
-    "intent": (IntentOpened, IntentAttached, IntentReleased, EffectAttempted),
+    "intent": (IntentOpened, IntentAttached, IntentReleased, IntentApproval, EffectAttempted),
     "denied": (IntentDenied,),
     "receipt": (ReceiptSettled,),
     "progress": (ProgressNoted,),

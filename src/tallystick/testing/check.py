@@ -108,7 +108,7 @@ class Trail:
 
     def check_I3(self, seq: int, record: ReceiptSettled) -> None:  # noqa: N802
         """One terminal receipt per intent."""
-        if record.status == "denied":
+        if record.status == "denied" and record.error is None:
             return
         known = record.intent in self.opened
         must(known, "I3", f"seq {seq} settles an intent that was never opened")

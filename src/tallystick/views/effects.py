@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected, UnknownName
-from tallystick.kernel.parts import Intent
+from tallystick.kernel.parts import OWN_HOLDS, Intent
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed
@@ -196,7 +196,8 @@ class Settlements:
     def _hold(self, kind: str, modes: dict[str, Any], seq: int) -> None:
         for halves in self.known.values():
             mode = modes.get(halves.asked.effect, modes["*"])
-            if halves.receipt is None and mode == "suspend":
+            own = halves.hold is not None and halves.hold["kind"] in OWN_HOLDS
+            if halves.receipt is None and mode == "suspend" and not own:
                 halves.hold = {"kind": kind, "since_seq": seq, "detail": None}
 
     def rows(self, wanted: EffectFilter | None = None) -> Iterator[dict[str, Any]]:

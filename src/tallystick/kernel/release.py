@@ -1,0 +1,59 @@
+"""Release: a held intent goes out, if authority still says yes (06 section 1).
+
+The capability and the policy are asked again, under the manifest and at the time of the release:
+what was revoked or forbidden while an intent waited is denied, not published.
+"""
+
+from __future__ import annotations
+
+from tallystick.authority.denial import Denial
+from tallystick.kernel import internal, receipts
+from tallystick.kernel.admit import Asking, Case, Opened, judge_again
+from tallystick.kernel.draft import Draft
+from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.parts import Intent
+from tallystick.model.abi import EffectRequest
+from tallystick.model.catalogue import Effect
+from tallystick.model.cells import CellId
+from tallystick.model.records import IntentReleased, Stamp
+from tallystick.values.schema import Admitted
+
+
+def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp) -> None:
+    """Release an intent, or deny it; an internal effect is performed in the same frame."""
+    record = intent.record
+    effect = draft.world.catalogue(intent.manifest).effects[record.effect]
+    params = _params(draft, intent, effect)
+    asking = _asking(draft, intent, stamp.logical_ns)
+    judged = record.judged
+    assert judged.capability is not None, "an open intent was judged by a grant"
+    assert judged.policy is not None, "and by a rule"
+    wanted = EffectRequest(record.effect, params, cap_slot=judged.capability.slot)
+    case = Case(draft, asking, record.origin.index, wanted)
+    approved = judged.policy.decision == "require_approval"
+    said = judge_again(case, effect, params, approved=approved)
+    # The first record of a frame carries its stamp, whichever it is.
+    mark = None if draft.records else stamp
+    if isinstance(said, Denial):
+        receipts.deny(draft, record, said, mark)
+        return
+    draft.add(IntentReleased(record.intent, intent.hold["kind"], cause, mark))
+    draft.opened[record.intent] = record
+    if record.effect in internal.ACTIONS:
+        made = Opened(record.intent, effect, params, said.grant, record.issuer_ref)
+        internal.perform(draft, asking, made)
+
+
+def _asking(draft: Draft, intent: Intent, logical_ns: int) -> Asking:
+    origin = intent.record.origin
+    cell = draft.world.cell(CellId(origin.workflow, origin.key))
+    assert cell is not None, "an open intent has a cell"
+    return Asking(cell, draft.world.workflow(origin.workflow), origin.tick_seq, logical_ns)
+
+
+def _params(draft: Draft, intent: Intent, effect: Effect) -> Admitted:
+    data = intent.record.params
+    if data is None:
+        assert intent.record.params_hash is not None, "parameters stand inline or by digest"
+        data = read_blob(draft.world.blobs, intent.record.params_hash)
+    return effect.params.read(data)
