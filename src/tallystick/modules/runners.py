@@ -23,6 +23,7 @@ from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_rules import rules_of
 from tallystick.modules.pure import PureFunction
 from tallystick.modules.reducers import Reducer
+from tallystick.modules.wasm_door import open_wasm
 from tallystick.values import canon
 from tallystick.workflow.bundle import spec_of
 
@@ -44,6 +45,7 @@ class Library:
 
     def __init__(self) -> None:
         self._compiled: dict[str, Compiled] = {}
+        self.wasm: dict[str, Any] = {}
 
     def compiled(self, root: str, blobs: Blobs) -> Compiled:
         """The code of an artifact; refuses one that is not in the store or leaves the lane."""
@@ -68,7 +70,8 @@ class Loaded(NamedTuple):
 class Runners:
     """Runs every module of a world's catalogue in its lane.
 
-    `lanes` has a runner for each other kind of module: `builtin`, `wasm`.
+    `lanes` has a runner for each other kind of module; the one for `wasm` is made when the first
+    such module is met, and raises `wasm.not_installed` where the engine is missing.
     With `check_all` every tick of a `checked` workflow is run twice.
     """
 
@@ -94,7 +97,7 @@ class Runners:
     ) -> Ran | Halted:
         """Run one delivery in the lane of its module."""
         if workflow.module_runtime != "python":
-            lane = self._lanes.get(workflow.module_runtime)
+            lane = self._lane(workflow.module_runtime)
             if lane is None:
                 return _no_lane(workflow.module_runtime)
             return lane.tick(catalogue, workflow, tick, content)
@@ -118,7 +121,7 @@ class Runners:
     ) -> bytes | Halted | None:
         """The first state of a new cell by the module's own init; None when it has none."""
         if workflow.module_runtime != "python":
-            lane = self._lanes.get(workflow.module_runtime)
+            lane = self._lane(workflow.module_runtime)
             return None if lane is None else lane.init(catalogue, workflow, tick)
         try:
             known = self._entries.get((workflow.hash, workflow.module_hash))
@@ -134,7 +137,7 @@ class Runners:
         """Call a pure function of a module in its lane."""
         known = catalogue.modules[module]
         if known.runtime != "python":
-            lane = self._lanes.get(known.runtime)
+            lane = self._lane(known.runtime)
             if lane is None:
                 return _no_lane(known.runtime)
             return lane.pure(catalogue, module, entrypoint, data, ctx)
@@ -151,6 +154,12 @@ class Runners:
         return answer
 
     # ---- loading ----------------------------------------------------------------------------
+
+    def _lane(self, kind: str) -> Runner | None:
+        lane = self._lanes.get(kind)
+        if lane is None and kind == "wasm":
+            lane = self._lanes[kind] = open_wasm(self._blobs, self._library.wasm)
+        return lane
 
     def _load(self, root: str) -> Loaded:
         known = self._loaded.get(root)

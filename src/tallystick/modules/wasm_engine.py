@@ -1,0 +1,123 @@
+"""The WASM engine and its settings (05 section 5): one per process, the same for every module.
+
+The settings leave nothing to the machine: no threads, canonical NaN, fuel for every instruction.
+Their hash is part of the engine's name, which stands in every tick record.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Final
+
+from wasmtime import Config, Engine, FuncType, MemoryType, Module, Trap, TrapCode, WasmtimeError
+
+from tallystick.errors import BadDefinition
+from tallystick.modules.wasm_binary import Binary, read_binary
+from tallystick.values import canon
+
+FUEL_SCALE: Final = 100  # instructions for one unit of `limits.fuel`
+STACK_BYTES: Final = 512 * 1024
+
+SETTINGS: Final[dict[str, bool | int | str]] = {
+    "consume_fuel": True,
+    "cranelift_nan_canonicalization": True,
+    "cranelift_opt_level": "speed",
+    "epoch_interruption": True,
+    "gc_support": False,
+    "max_wasm_stack": STACK_BYTES,
+    "parallel_compilation": False,
+    "shared_memory": False,
+    "wasm_bulk_memory": True,
+    "wasm_custom_page_sizes": False,
+    "wasm_exceptions": False,
+    "wasm_function_references": False,
+    "wasm_gc": False,
+    "wasm_memory64": False,
+    "wasm_multi_memory": False,
+    "wasm_multi_value": True,
+    "wasm_reference_types": True,
+    "wasm_relaxed_simd": False,
+    "wasm_simd": True,
+    "wasm_stack_switching": False,
+    "wasm_tail_call": False,
+    "wasm_threads": False,
+    "wasm_wide_arithmetic": False,
+}
+
+_CONFIG_HASH: Final = sha256(canon.encode(SETTINGS)).hexdigest()
+ENGINE: Final = f"wasmtime/{version('wasmtime')}/{_CONFIG_HASH[:8]}"
+ENTRY: Final = (["i32", "i32"], ["i64"])
+ALLOC: Final = (["i32"], ["i32"])
+INITIALIZE: Final[tuple[list[str], list[str]]] = ([], [])
+
+
+@cache
+def engine() -> Engine:
+    """The engine of this process; it may be used by every thread."""
+    config = Config()
+    for name, value in SETTINGS.items():
+        setattr(config, name, value)
+    return Engine(config)
+
+
+def interrupt() -> None:
+    """Stop what runs now in any thread; a tick that was not meant is run again."""
+    engine().increment_epoch()
+
+
+class Compiled:
+    """A module that keeps the ABI, compiled; shared by every world of a node."""
+
+    __slots__ = ("binary", "entries", "module")
+
+    def __init__(self, data: bytes) -> None:
+        self.binary: Binary = read_binary(data)
+        try:
+            self.module = Module(engine(), data)
+        except WasmtimeError as why:
+            hint = "compile it without threads, 64-bit memory and other extensions"
+            said = str(why).splitlines()[0]
+            message = f"the module uses what the lane does not offer: {said}"
+            raise BadDefinition(message, code="wasm.feature", hint=hint) from why
+        self.entries = frozenset(_entries(self.module))
+
+    @property
+    def pooled(self) -> bool:
+        """True when an instance may serve again after its memory and globals are restored."""
+        return not self.binary.leaks
+
+    def check_entry(self, name: str) -> None:
+        """Refuse an entrypoint that is not exported with the signature of the ABI."""
+        if name not in self.entries:
+            raise _export(f"the module exports no {name}(i32, i32) -> i64")
+
+
+def _entries(module: Module) -> list[str]:
+    """The exports that can be entrypoints; refuses a module without memory or alloc."""
+    types = {export.name: export.type for export in module.exports}
+    if not isinstance(types.get("memory"), MemoryType):
+        raise _export("the module exports no memory called memory")
+    if _signature(types.get("alloc")) != ALLOC:
+        raise _export("the module exports no alloc(i32) -> i32")
+    if "_initialize" in types and _signature(types["_initialize"]) != INITIALIZE:
+        raise _export("_initialize takes and gives nothing")
+    return [name for name, each in types.items() if _signature(each) == ENTRY]
+
+
+def _signature(found: object) -> tuple[list[str], list[str]] | None:
+    if not isinstance(found, FuncType):
+        return None
+    return [str(each) for each in found.params], [str(each) for each in found.results]
+
+
+def _export(message: str) -> BadDefinition:
+    hint = "export memory, alloc and the entrypoint of the workflow"
+    return BadDefinition(message, code="wasm.export", hint=hint)
+
+
+def code_of(trap: Trap) -> str:
+    """Why a run trapped, in one word that is the same on every machine."""
+    code: TrapCode | None = trap.trap_code
+    return "unknown" if code is None else code.name.lower()
