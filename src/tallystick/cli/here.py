@@ -16,6 +16,7 @@ from tallystick.api.app import make_app
 from tallystick.api.front import Api
 from tallystick.cli.request import Reply, Request
 from tallystick.errors import Unavailable
+from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
 from tallystick.node.config import Config
 from tallystick.node.host import close_node, open_node
@@ -28,7 +29,8 @@ T = TypeVar("T")
 def modules_of(*, check_all: bool = False) -> Modules:
     """The runner of each world; compiled code is shared between them."""
     library = Library()
-    return lambda blobs: Runners(blobs, library=library, check_all=check_all)
+    lanes = {"builtin": Builtin()}
+    return lambda blobs: Runners(blobs, library=library, lanes=lanes, check_all=check_all)
 
 
 class HereClient:

@@ -19,7 +19,18 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from tallystick.errors import Rejected, UnknownName
-from tallystick.executors import blob, echo, file, http, llm, python, shell, sql, telemetry
+from tallystick.executors import (
+    blob,
+    echo,
+    file,
+    http,
+    llm,
+    playbook,
+    python,
+    shell,
+    sql,
+    telemetry,
+)
 from tallystick.executors.base import Executor, ExecutorFactory, ExecutorPorts, Repeat
 
 GROUP: Final = "tallystick.executors"
@@ -31,6 +42,7 @@ FACTORIES: Final[Mapping[str, ExecutorFactory]] = MappingProxyType(
         "file": file.make,
         "http": http.make,
         "llm": llm.make,
+        "playbook": playbook.make,
         "python": python.make,
         "shell": shell.make,
         "sql": sql.make,

@@ -44,6 +44,7 @@ from tallystick.values.schema import Admitted
 from tallystick.values.schema.references import Reference, references
 
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
+PLAY_STEP = "sys/playbook.step@1"
 _UNKNOWN_HASH = canon.text_of(bytes(32))
 
 
@@ -242,7 +243,7 @@ def _stands(case: Case, agreed: Agreed) -> bool:
     if held.enforcer is not None or held.expires_ns is not None or held.parent is not None:
         return False
     # Internal effects name workflows and capabilities in their parameters, others secrets.
-    asks_more = agreed.effect.name in (SPAWN, CALL, READ) or agreed.effect.secret
+    asks_more = agreed.effect.name in (SPAWN, CALL, READ, PLAY_STEP) or agreed.effect.secret
     return agreed.verdict.decision == "allow" and case.asking.cell.caps is None and not asks_more
 
 
@@ -331,6 +332,8 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
         lambda grant, question: _enforce(draft, grant, question),
     )
     verdict = judge_capability(make(CapabilityRequest, fields))
+    if effect.name == PLAY_STEP and not isinstance(verdict, Denial):
+        return _tools(params.value) or verdict
     if effect.name in (SPAWN, CALL) and not isinstance(verdict, Denial):
         caps = params.value["caps"]
         if caps is not None:
@@ -338,6 +341,15 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
             if isinstance(given, Denial):
                 return given
     return verdict
+
+
+def _tools(params: Mapping[str, Any]) -> Denial | None:
+    """A step of a playbook needs a grant for each kind of tool it uses (06 section 2)."""
+    for kind in params["kinds"]:
+        if kind not in params["granted"]:
+            message = f"slot tool.{kind} is not bound to a grant"
+            return Denial("capability", "cap.unbound", message, path=f"tool.{kind}")
+    return None
 
 
 def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> EnforcerAnswer:

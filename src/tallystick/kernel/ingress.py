@@ -14,6 +14,7 @@ from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.effects import event_hash
 from tallystick.model.records import Dropped, EventAdmitted, IdemKey, Source
+from tallystick.model.sys_definitions import SYSTEM_INPUTS
 from tallystick.model.tuples import make
 from tallystick.values import canon, names
 from tallystick.values.schema import Admitted
@@ -101,9 +102,9 @@ def _check_door(world: World, given: Submit) -> None:
         )
 
 
-def _system_inputs(_given: Submit) -> frozenset[str]:
-    """The `sys/` schemas that the node's own rooms may send; none until those rooms exist."""
-    return frozenset()
+def _system_inputs(given: Submit) -> frozenset[str]:
+    """The `sys/` schemas that the node's own rooms may send; none from anybody else."""
+    return SYSTEM_INPUTS if given.origin == "system" else frozenset()
 
 
 def admit_value(world: World, given: Submit) -> Admitted:

@@ -95,7 +95,33 @@ def _run(turn: Turn) -> Ran | Halted:
             return first
         if first is not None:
             given = given._replace(state=first)
-    return world.runner.tick(catalogue, workflow, given, None)
+    reader = None
+    if workflow.module_runtime == "builtin":
+        reader = _Reading(world, [given.state or b"", world.document(mail)])
+    return world.runner.tick(catalogue, workflow, given, reader)
+
+
+class _Reading:
+    """Reads blobs that the cell's state, its event or a blob read before names (03 section 5).
+
+    Content-addressed, so it gives the same at replay; a hash that nothing names is refused.
+    """
+
+    __slots__ = ("_named", "_world")
+
+    def __init__(self, world: World, named: list[bytes]) -> None:
+        self._world = world
+        self._named = named
+
+    def __call__(self, hash_text: str) -> bytes:
+        wanted = hash_text.encode()
+        if not any(wanted in document for document in self._named):
+            raise TickFault(f"nothing here names {hash_text}", code="exception")
+        data = self._world.blobs.get(canon.raw_of(hash_text))
+        if data is None:
+            raise TickFault(f"{hash_text} is not in the store", code="exception")
+        self._named.append(data)
+        return data
 
 
 def _context(turn: Turn) -> bytes:

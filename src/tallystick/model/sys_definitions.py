@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tallystick.model.definitions import canonical, definition_hash
 
-_FILES: Final = ("envelopes", "payloads", "effects", "capabilities")
+_FILES: Final = ("envelopes", "payloads", "effects", "capabilities", "playbooks")
 
 
 def _read() -> dict[tuple[str, str], dict[str, Any]]:
@@ -41,7 +41,21 @@ def _read() -> dict[tuple[str, str], dict[str, Any]]:
 DEFINITIONS: Final[Mapping[tuple[str, str], dict[str, Any]]] = _read()
 
 # Ambient wiring of our own workflows; it comes after what a manifest lists.
-SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = ()
+SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = (
+    {"event": "sys/PlayRequested@1", "workflow": "sys/playbook@1", "key_field": "execution"},
+    *(
+        {
+            "event": name,
+            "workflow": "sys/playbook@1",
+            "key_field": "execution",
+            "create_if_missing": False,
+        }
+        for name in ("sys/PlayCtxPatch@1", "sys/PlaySignal@1")
+    ),
+)
+
+# What the node's own rooms may send in, and nobody else (03 section 2).
+SYSTEM_INPUTS: Final = frozenset(row["event"] for row in SUBSCRIPTIONS)
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:

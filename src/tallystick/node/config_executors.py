@@ -91,6 +91,14 @@ class OtherExecutor:
     on_restart: str = "repeat"
 
 
+@dataclass(frozen=True, slots=True)
+class PlaybookExecutor:
+    """`[executors.playbook]`."""
+
+    slots: int = 64
+    on_restart: str = "repeat"
+
+
 EXECUTORS: Final[Mapping[str, type]] = MappingProxyType(
     {
         "timer": TimerExecutor,
@@ -103,10 +111,11 @@ EXECUTORS: Final[Mapping[str, type]] = MappingProxyType(
         "llm": LlmExecutor,
         "human": OtherExecutor,
         "telemetry": OtherExecutor,
+        "playbook": PlaybookExecutor,
     }
 )
 # Shell and python run other programs, so they are off until somebody says so.
-ENABLED: Final = ("timer", "http", "blob", "file", "sql", "llm", "human", "telemetry")
+ENABLED: Final = ("timer", "http", "blob", "file", "sql", "llm", "human", "telemetry", "playbook")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.catalogue import WITHOUT_JOBS, make_executor
 from tallystick.node import asks
+from tallystick.node.config_executors import ExecutorSettings
 from tallystick.node.node import Node
 from tallystick.node.work import pool_of
 
@@ -20,7 +22,7 @@ def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor])
     """
     settings, dispatch = node.config.executors, node.dispatch
     named = {
-        name: make_executor(name, settings.of(name), ports)
+        name: make_executor(name, _settings(settings, name), ports)
         for name in settings.enabled
         if name not in WITHOUT_JOBS
     }
@@ -35,3 +37,11 @@ def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor])
             dispatch.route(name, route)
         else:
             dispatch.divert(name, node.work.taker(pool_of(str(route))))
+
+
+def _settings(settings: ExecutorSettings, name: str) -> Mapping[str, Any]:
+    """The settings of one executor; a playbook's tools are those that are enabled here."""
+    if name != "playbook":
+        return settings.of(name)
+    tools = {other: settings.of(other) for other in settings.enabled if other != name}
+    return {**settings.of(name), "tools": tools}

@@ -1,0 +1,262 @@
+"""The tools of a playbook's tasks, each by the executor that performs such an effect anyway.
+
+A task becomes a job of that executor, under the grant of its kind and a dispatch key of its own;
+what the executor answers becomes the outcome of the task.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from tallystick.executors import playbook_python
+from tallystick.executors.base import Failed, Job
+from tallystick.playbooks.tasks import Perform, failure
+from tallystick.values import canon
+
+_INSIDE: Final = inspect.getsource(playbook_python)
+_HTTP_ERRORS: Final = {429: "rate_limit", 401: "auth", 403: "auth", 404: "not_found"}
+_KINDS: Final = {"scope": "denied", "limit": "client_error", "crash": "unknown"}
+
+Outcome = dict[str, Any]
+
+
+def task_key(job: Job, act: Perform) -> bytes:
+    """The key of one visit of one task: equal for its retries, other for each jump to it."""
+    params = job.params
+    parts = [job.world, params["execution"], params["run"], params["iteration"]]
+    return canon.digest(["task@1", *parts, act.name, act.visit])
+
+
+def inner_job(job: Job, act: Perform, effect: str, params: dict[str, Any]) -> Job:
+    """The job of the executor that performs a task."""
+    kind = effect.partition("/")[2].partition(".")[0]
+    grant = job.params["data"]["grants"].get(kind, {})
+    executor = effect.partition("/")[2].partition("@")[0]
+    key = task_key(job, act)
+    return replace(
+        job, dispatch_key=key, effect=effect, executor=executor, params=params, grant=grant
+    )
+
+
+def failed(found: Failed) -> Outcome:
+    """The outcome of a task whose executor says that it did not take place."""
+    kind = _KINDS.get(found.kind, found.kind)
+    more: dict[str, Any] = {"retryable": found.retryable}
+    if found.retry_after_ns is not None:
+        more["retry_after"] = found.retry_after_ns / 10**9
+    error = failure(kind, found.code, found.message, **more)
+    outcome: Outcome = {"status": "error", "error": error}
+    if found.code == "python.raised":
+        outcome["py"] = {"exception_type": found.message.partition(":")[0]}
+        outcome["error"] = {**error, "kind": "unknown"}
+    return outcome
+
+
+# ---- what is asked of each executor ---------------------------------------------------------
+
+
+def http_params(act: Perform) -> tuple[str, dict[str, Any]]:
+    """`sys/http.request@1` of an http task."""
+    inputs = act.inputs
+    url = str(inputs["url"])
+    query = inputs.get("params")
+    if query:
+        pairs = {key: _word(value) for key, value in query.items() if value is not None}
+        url += ("&" if "?" in url else "?") + urlencode(pairs)
+    headers = {str(k): _literal(_word(v)) for k, v in (inputs.get("headers") or {}).items()}
+    body = inputs.get("body")
+    raw = None
+    if body is not None:
+        raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        if not isinstance(body, str) and "content-type" not in {name.lower() for name in headers}:
+            headers["Content-Type"] = _literal("application/json")
+    params = {
+        "method": str(inputs.get("method") or "GET").upper(),
+        "url": url,
+        "headers": headers or None,
+        "body": raw,
+        "body_ref": None,
+        "redirects": None,
+    }
+    return "sys/http.request@1", params
+
+
+def python_params(act: Perform, context: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """`sys/python.run@1` of a python task."""
+    code = act.inputs.get("code")
+    if code is None:
+        code = base64.b64decode(act.inputs["code_b64"]).decode()
+    args = {"code": code, "args": act.args, "libs": act.inputs.get("libs") or {}}
+    args["context"] = dict(context)
+    return "sys/python.run@1", {"code": _INSIDE, "code_ref": None, "entry": "main", "args": args}
+
+
+def shell_params(act: Perform) -> tuple[str, dict[str, Any]]:
+    """`sys/shell.run@1` of a shell task; a text runs in a shell, which the grant must allow."""
+    inputs = act.inputs
+    given = inputs.get("cmd", inputs.get("cmds"))
+    argv = [str(word) for word in given] if isinstance(given, list) else ["sh", "-c", str(given)]
+    env = {str(k): _literal(_word(v)) for k, v in (inputs.get("env") or {}).items()}
+    return "sys/shell.run@1", {
+        "argv": argv,
+        "cwd": inputs.get("cwd"),
+        "env": env or None,
+        "stdin_ref": None,
+        "net": None,
+    }
+
+
+def sql_params(act: Perform) -> tuple[str, dict[str, Any]]:
+    """`sys/sql.query@1` of an sql task on a configured database."""
+    inputs = act.inputs
+    text = str(inputs["command"]).strip().rstrip(";")
+    reads = text[:6].lower() in ("select", "values", "explai", "with a")
+    return "sys/sql.query@1", {
+        "db": str(inputs.get("database", "")),
+        "sql": text,
+        "args": inputs.get("params"),
+        "mode": "read" if reads else "write",
+        "max_rows": None,
+    }
+
+
+def file_params(act: Perform) -> tuple[str, dict[str, Any]] | None:
+    """`sys/file.*@1` of a file task; None for an action that no executor has."""
+    inputs = act.inputs
+    place = {"workspace": str(inputs.get("workspace", "project")), "path": str(inputs["path"])}
+    action = inputs["action"]
+    if action == "read":
+        return "sys/file.read@1", {**place, "max": None}
+    if action == "delete":
+        return "sys/file.delete@1", {**place, "expect": None, "stamp": None}
+    if action != "write":
+        return None
+    data = inputs.get("data")
+    text = inputs["text"] if "text" in inputs else data if isinstance(data, str) else None
+    content = str(text).encode() if text is not None else json.dumps(data).encode()
+    rest = {"content_ref": None, "expect": None, "mode": "overwrite", "stamp": None}
+    return "sys/file.write@1", {**place, "content": content, **rest}
+
+
+def llm_params(act: Perform) -> tuple[str, dict[str, Any]]:
+    """`sys/llm.generate@1` of an llm task."""
+    inputs = act.inputs
+    messages = inputs.get("messages")
+    if messages is None:
+        messages = [{"role": "user", "content": str(inputs["prompt"])}]
+    return "sys/llm.generate@1", {
+        "provider": str(inputs.get("provider", "local")),
+        "model": str(inputs["model"]),
+        "messages": messages,
+        "max_tokens": int(inputs.get("max_tokens") or 1024),
+        "options": inputs.get("options"),
+        "api_key": None,
+    }
+
+
+# ---- what each executor answers -------------------------------------------------------------
+
+
+def http_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
+    """A response; 400 and above is an error of the task."""
+    body = value.get("body")
+    if body is None and value.get("body_ref") is not None:
+        body = job.blobs.get(value["body_ref"])
+    headers = {key.lower(): text for key, text in value["headers"].items()}
+    data = _parsed(body or b"")
+    status = value["status"]
+    result = {"status_code": status, "headers": headers, "data": data}
+    http = {"status": status, "headers": headers}
+    if status < 400:
+        return {"status": "ok", "result": result, "http": http}
+    kind = _HTTP_ERRORS.get(status, "server_error" if status >= 500 else "client_error")
+    retry = {"retryable": status == 429 or status >= 500}
+    after = headers.get("retry-after", "")
+    if after.isdigit():
+        retry["retry_after"] = int(after)
+    error = failure(kind, f"http.{status}", f"HTTP {status}", **retry)
+    return {"status": "error", "error": error, "result": result, "http": http}
+
+
+def python_outcome(value: Mapping[str, Any]) -> Outcome:
+    """What the code answered."""
+    return {"status": "ok", "result": value["result"]}
+
+
+def shell_outcome(value: Mapping[str, Any]) -> Outcome:
+    """An exit code; other than 0 is an error of the task."""
+    result = {key: value[key] for key in ("exit_code", "stdout", "stderr")}
+    if value["exit_code"] == 0:
+        return {"status": "ok", "result": result}
+    message = f"exit code {value['exit_code']}: {str(value['stderr'])[:200]}"
+    error = failure("unknown", "shell.exit", message)
+    return {"status": "error", "error": error, "result": result}
+
+
+def sql_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
+    """Rows as maps."""
+    rows = value.get("rows")
+    if rows is None and value.get("rows_ref") is not None:
+        rows = json.loads(job.blobs.get(value["rows_ref"]) or b"[]")
+    columns = list(value["columns"])
+    made = [
+        dict(zip(columns, row, strict=False)) if isinstance(row, list) else row
+        for row in rows or ()
+    ]
+    result = {"rows": made, "row_count": value["row_count"], "columns": columns}
+    return {"status": "ok", "result": result}
+
+
+def file_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
+    """What a file holds, or what was done to it."""
+    raw = value.get("bytes")
+    if raw is None and value.get("ref") is not None:
+        raw = job.blobs.get(value["ref"])
+    kept = {key: item for key, item in value.items() if key in ("path", "size", "status")}
+    if isinstance(raw, bytes):
+        kept["text"] = raw.decode("utf-8", "replace")
+    if isinstance(kept.get("status"), dict):
+        kept["status"] = kept["status"]["$tag"]
+    return {"status": "ok", "result": kept}
+
+
+def llm_outcome(value: Mapping[str, Any]) -> Outcome:
+    """What a model wrote; data is the JSON in it, where there is any."""
+    text = value.get("text") or ""
+    data = _parsed(text.encode())
+    result = {"text": text, "data": None if data == text else data, "usage": value.get("usage")}
+    return {"status": "ok", "result": result}
+
+
+def artifact_outcome(job: Job, act: Perform) -> Outcome:
+    """A stored result, read back."""
+    ref = act.args.get("result_ref")
+    name = ref.get("ref") if isinstance(ref, dict) else ref
+    data = job.blobs.get(str(name)) if isinstance(name, str) and len(name) == 71 else None
+    if data is None:
+        error = failure("not_found", "artifact.unknown", f"no stored result {name!r}")
+        return {"status": "error", "error": error}
+    return {"status": "ok", "result": {"data": canon.decode(data)}}
+
+
+def _literal(text: str) -> dict[str, str]:
+    return {"$tag": "literal", "$value": text}
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")

@@ -1,0 +1,38 @@
+"""The smallest world that plays: a manifest that binds the slots of `sys/playbook@1`.
+
+What a playbook's tools may do is not in it: that is granted with each execution.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.model.bundle import Bundle, build_bundle
+
+WORKFLOW: Final = "sys/playbook@1"
+_POLICY: Final = "playbooks/allow@1"
+_SLOTS: Final = {"step": "sys/effect@1", "timer": "sys/timer@1", "human": "sys/human@1"}
+
+
+def play_documents() -> list[dict[str, Any]]:
+    """The sources of a world that plays; a larger manifest takes its parts over."""
+    rule = {"id": "play", "when": {"workflow": WORKFLOW}, "decision": "allow"}
+    return [
+        {"$kind": "defpolicy", "name": _POLICY, "rules": [rule]},
+        {
+            "$kind": "manifest",
+            "air_version": "2",
+            "authority": {
+                "grants": [{"name": f"play_{slot}", "cap": cap} for slot, cap in _SLOTS.items()],
+                "policies": [_POLICY],
+            },
+            "module_bindings": {
+                WORKFLOW: {"slots": {slot: f"play_{slot}" for slot in _SLOTS}},
+            },
+        },
+    ]
+
+
+def play_bundle() -> Bundle:
+    """The bundle of a world that plays and does nothing else."""
+    return build_bundle(play_documents())

@@ -1,0 +1,85 @@
+"""A playbook made ready to be played: what is known of it before any token moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from tallystick.playbooks.kinds import FAMILY, NEEDS_GRANT
+from tallystick.playbooks.render import expression, names_in
+from tallystick.values import canon
+
+# The cell plays these itself: they ask nobody, or only for time, people and signals.
+OWN: Final = frozenset(("noop", "wait", "human"))
+
+
+class Plan:
+    """The steps of one document and what follows from them."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        self.spec: Mapping[str, Any] = document["spec"]
+        self.steps: dict[str, Mapping[str, Any]] = {s["step"]: s for s in document["steps"]}
+        self.order = {name: i for i, name in enumerate(self.steps)}
+        self._reach: dict[str, frozenset[str]] = {}
+        self._reads: dict[str, frozenset[str] | None] = {}
+
+    def arcs(self, name: str) -> list[Mapping[str, Any]]:
+        """The arcs out of a step."""
+        found: list[Mapping[str, Any]] = self.steps[name].get("next", {}).get("arcs", [])
+        return found
+
+    def is_own(self, name: str) -> bool:
+        """True when the cell plays the step itself, without a worker."""
+        return all(task["kind"] in OWN for task in self.steps[name]["tool"])
+
+    def kinds(self, name: str) -> list[str]:
+        """The kinds of a step's tools that need a grant, by family."""
+        found = (FAMILY.get(t["kind"], t["kind"]) for t in self.steps[name]["tool"])
+        return sorted(dict.fromkeys(kind for kind in found if kind in NEEDS_GRANT))
+
+    def reach(self, name: str) -> frozenset[str]:
+        """The steps that a token of a step can come to, itself included."""
+        if name not in self._reach:
+            seen: dict[str, None] = {}
+            todo = [name]
+            while todo:
+                at = todo.pop()
+                if at not in seen:
+                    seen[at] = None
+                    todo += [arc["step"] for arc in self.arcs(at)]
+            self._reach[name] = frozenset(seen)
+        return self._reach[name]
+
+    def reads(self, name: str) -> frozenset[str] | None:
+        """The names that a step's pipeline reads; None means that it may read anything."""
+        if name not in self._reads:
+            self._reads[name] = _reads(self.steps[name])
+        return self._reads[name]
+
+    def gate_reads(self, name: str) -> frozenset[str]:
+        """The names that a step's gate reads."""
+        rules = self.steps[name].get("admit", ())
+        found = [r["when"] for r in rules if isinstance(r.get("when"), str)]
+        return frozenset().union(*(expression(when).names for when in found))
+
+
+def _reads(step: Mapping[str, Any]) -> frozenset[str] | None:
+    names = names_in(step.get("args", {}))
+    for task in step["tool"]:
+        if task["kind"] == "python" and "context" in str(task["inputs"].get("code", "context")):
+            return None
+        inputs = {k: v for k, v in task["inputs"].items() if k not in ("code", "code_b64")}
+        names |= names_in([inputs, task.get("args", {})])
+        for rule in task.get("rules", ()):
+            if isinstance(rule.get("when"), str):
+                names |= expression(rule["when"]).names
+            names |= names_in([rule.get(k) for k in ("delay", "set_ctx", "set_iter")])
+    return names
+
+
+@lru_cache(maxsize=64)
+def plan_of(data: bytes) -> Plan:
+    """The plan of a normal form by its bytes."""
+    return Plan(canon.decode(data))

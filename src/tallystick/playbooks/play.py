@@ -1,0 +1,448 @@
+"""Playing a net: gates, runs, loops and their units, one tick at a time (07 sections 4 to 7).
+
+Theory of operation.
+A *unit* is what is performed as one: a step-run, or one iteration of a loop.
+It is played here when its pipeline asks nobody, and by a worker through one effect otherwise.
+Each request of a unit has a reference of its own, so that a late receipt finds nobody.
+In a tick: patches, step `set_ctx`, gates, arcs, new tokens, joins, then quiescence; route first,
+judge last.
+"""
+
+# tidy: the life of a run, from the token to its end, is one story.
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from tallystick.playbooks import ends, joins, routes
+from tallystick.playbooks.net import Net
+from tallystick.playbooks.render import fill, holds
+from tallystick.playbooks.tasks import (
+    Broken,
+    Done,
+    Layers,
+    Pause,
+    Perform,
+    Pipeline,
+    failure,
+    new_frame,
+)
+from tallystick.playbooks.values import Kept, Lazy, Scope, StepValue
+from tallystick.values.expr import ExpressionFault
+
+STEP: Final = "sys/playbook.step@1"
+TIMER: Final = "sys/timer.set@1"
+ASK: Final = "sys/human.ask@1"
+CANCEL: Final = "sys/effect.cancel@1"
+EFFECTS_MAX: Final = 60  # of the kernel's 64 in one tick: the rest is for timers and cancels
+RUNS_MAX: Final = 256  # that a tick plays by itself before others have their turn
+WAKE: Final = "wake"
+DEADLINE: Final = "deadline"
+PAGE: Final = 64
+
+
+class Asked(NamedTuple):
+    """An effect that the execution asks for."""
+
+    effect: str
+    params: dict[str, Any]
+    ref: str
+    timeout_ns: int | None = None
+
+
+class Play:
+    """One tick of one execution."""
+
+    def __init__(self, net: Net, now_ns: int, doc: str) -> None:
+        self.net = net
+        self.state = net.state
+        self.plan = net.plan
+        self.values = net.values
+        self.now_ns = now_ns
+        self.doc = doc
+        self.asked: list[Asked] = []
+        self.played = 0
+
+    # ---- scopes -----------------------------------------------------------------------------
+
+    def fixed(self) -> dict[str, Any]:
+        """The names that are the same everywhere in an execution."""
+        name = self.state["execution"]
+        workload = self.values.read(self.state["workload"])
+        return {"workload": workload, "execution_id": name, "job": {"uuid": name}}
+
+    def ctx(self) -> Mapping[str, Any]:
+        """The execution's variables."""
+        return Lazy({k: row["v"] for k, row in self.state["ctx"].items()}, self.values)
+
+    def steps(self) -> Mapping[str, Any]:
+        """The results of steps by name, each read when asked for."""
+        return _Results(self.state["results"], self)
+
+    def scope(self, args: Mapping[str, Any], **more: Any) -> Scope:
+        """The names that gates, arcs and loops see."""
+        fixed, ctx = self.fixed(), self.ctx()
+        inner = {**fixed, "ctx": ctx, "args": args, **more}
+        return Scope(inner, args, self.steps(), ctx, fixed["workload"])
+
+    def read(self, kept: Kept | None) -> Any:
+        """A kept value, or an empty map."""
+        return {} if kept is None else self.values.read(kept)
+
+    # ---- the tick ---------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Play until nothing is left that can go on now."""
+        while self._turn() or joins.fire(self) or self._gates():
+            pass
+        self.net.close_groups()
+        if self.state["ready"] and not self.state["runs"]:
+            # Noops alone went round for long: others have a turn before this goes on.
+            self.asked.append(Asked(TIMER, {"deliver_at_ns": self.now_ns, "key": None}, WAKE))
+        ends.judge(self)
+        self.net.close_groups()
+
+    def _turn(self) -> bool:
+        """Start what is ready; False when nothing was."""
+        moved = False
+        ready = self.state["ready"]
+        while ready and len(self.asked) < EFFECTS_MAX and self.played < RUNS_MAX:
+            moved = True
+            self._take(ready.pop(0))
+        for run in list(self.state["runs"]):
+            if len(self.asked) >= EFFECTS_MAX:
+                break
+            moved = self._fill_loop(run) or moved
+        return moved
+
+    def _take(self, name: str) -> None:
+        token = self.state["tokens"].get(name)
+        if token is None:
+            return
+        verdict = self._admit(name, token)
+        if verdict is None:
+            return
+        if not verdict:
+            self._deny(name, token)
+            return
+        step = self.plan.steps[token["step"]]
+        if "join" in step and not token.get("final"):
+            token["at"] = "joining"
+            joins.arrive(self, name, token)
+        else:
+            self.begin(token["step"], [name], token["group"], self.read(token.get("args")))
+
+    # ---- gates ------------------------------------------------------------------------------
+
+    def _admit(self, name: str, token: Mapping[str, Any]) -> bool | None:
+        """Whether the gate lets a token in; None when its rules cannot be evaluated."""
+        step = self.plan.steps[token["step"]]
+        rules = step.get("admit")
+        if rules is None:
+            return True
+        args = self.read(token.get("args"))
+        try:
+            scope = self.scope(args, event=self.read(token.get("event")))
+            for i, rule in enumerate(rules):
+                if holds(rule.get("when", True), scope)[0]:
+                    self._verdict(name, token, i, allow=rule["allow"])
+                    return bool(rule["allow"])
+        except ExpressionFault as why:
+            error = failure("expression", why.code, why.message)
+            run = self._open_run(token["step"], [name], token["group"], token.get("args"))
+            routes.finish(self, run, None, error)
+            return None
+        self._verdict(name, token, None, allow=False)
+        return False
+
+    def _verdict(
+        self, name: str, token: Mapping[str, Any], rule: int | None, *, allow: bool
+    ) -> None:
+        # Only a changed verdict is told: a gate may be asked at every patch.
+        if allow or token["at"] != "pending":
+            more = {"token": name, "step": token["step"], "rule": rule, "allow": allow}
+            self.net.note("policy.admit.evaluated", **more)
+
+    def _deny(self, name: str, token: dict[str, Any]) -> None:
+        step = self.plan.steps[token["step"]]
+        if step.get("admit_denied", self.plan.spec["admit_denied"]) == "discard":
+            self.net.drop(name, "discarded", "denied")
+        else:
+            token["at"] = "pending"
+            token["waits"] = sorted(self.plan.gate_reads(token["step"]))
+
+    def _gates(self) -> bool:
+        """Ask the gates again whose names have changed."""
+        changed, self.net.changed = self.net.changed, {}
+        if not changed:
+            return False
+        moved = False
+        for name, token in list(self.state["tokens"].items()):
+            if token["at"] == "pending" and any(word in changed for word in token["waits"]):
+                if self._admit(name, token):
+                    token["at"] = "runnable"
+                    self.state["ready"].append(name)
+                moved = True
+        return moved
+
+    # ---- runs -------------------------------------------------------------------------------
+
+    def _open_run(self, step: str, tokens: list[str], group: str, args: Kept | None) -> str:
+        """A run that has taken its tokens."""
+        self.state["ids"]["r"] += 1
+        name = f"r{self.state['ids']['r']}"
+        counts = self.state["counts"]["step_runs"]
+        counts[step] = counts.get(step, 0) + 1
+        final = any(self.state["tokens"][token].get("final") for token in tokens)
+        self.state["runs"][name] = {
+            "step": step,
+            "group": group,
+            "args": args,
+            "open": {},
+            "n": 0,
+            **({"final": True} if final else {}),
+        }
+        self.net.live(group, 1)
+        self.net.consume(tokens, name)
+        self.net.note("step.scheduled", step=step, run=name)
+        return name
+
+    def begin(self, step: str, tokens: list[str], group: str, args: Mapping[str, Any]) -> None:
+        """Run a step with these tokens."""
+        self.played += 1
+        run = self._open_run(step, tokens, group, self.values.keep(dict(args)) if args else None)
+        total = sum(self.state["counts"]["step_runs"].values())
+        if total > self.plan.spec["limits"]["max_step_runs"] and self.state["phase"] == "running":
+            ends.stop(self, "P403", f"over {self.plan.spec['limits']['max_step_runs']} step-runs")
+            return
+        loop = self.plan.steps[step].get("loop")
+        if loop is None:
+            self._unit(run, None, {})
+            return
+        try:
+            items = self._items(loop, args)
+        except ExpressionFault as why:
+            routes.finish(self, run, None, failure("expression", why.code, why.message))
+            return
+        held = {"items": self.values.keep(items), "n": len(items), "next": 0, "ok": 0, "failed": 0}
+        self.state["runs"][run]["loop"] = {**held, "page": [], "pages": [], "writes": {}}
+        self.net.note("loop.started", step=step, run=run, n=len(items))
+        if not items:
+            routes.finish_loop(self, run)
+        else:
+            self._fill_loop(run)
+
+    def _items(self, loop: Mapping[str, Any], args: Mapping[str, Any]) -> list[Any]:
+        items = fill(loop["in"], self.scope(args))
+        if items is None:
+            return []
+        if not isinstance(items, list):
+            raise ExpressionFault("loop.in is not a list", code="P209")
+        if len(items) > self.plan.spec["limits"]["max_loop_items"]:
+            raise ExpressionFault("loop.in has too many items", code="P403")
+        return items
+
+    def _fill_loop(self, name: str) -> bool:
+        """Start iterations while the loop has room for them."""
+        run = self.state["runs"].get(name)
+        if run is None or "loop" not in run:
+            return False
+        loop, rules = run["loop"], self.plan.steps[run["step"]]["loop"]
+        if loop["next"] >= loop["n"] or len(run["open"]) >= rules["max_in_flight"]:
+            return False
+        items = self.values.read(loop["items"])
+        moved = False
+        while loop["next"] < loop["n"] and len(run["open"]) < rules["max_in_flight"]:
+            if len(self.asked) >= EFFECTS_MAX or self.played >= 4 * RUNS_MAX:
+                break
+            i = loop["next"]
+            loop["next"] += 1
+            self.played += 1
+            counts = self.state["counts"]["iterations"]
+            counts[run["step"]] = counts.get(run["step"], 0) + 1
+            self._unit(name, i, {rules["iterator"]: items[i], "index": i})
+            moved = True
+            if name not in self.state["runs"]:
+                break
+        return moved
+
+    # ---- units ------------------------------------------------------------------------------
+
+    def _unit(self, name: str, i: int | None, iteration: Mapping[str, Any]) -> None:
+        run = self.state["runs"][name]
+        frame = new_frame(iteration)
+        if self.plan.is_own(run["step"]):
+            self._own(name, i, frame)
+            return
+        ref = self._ref(name, i)
+        run["open"][ref] = {"i": i}
+        self.dispatch(name, ref, None, iteration)
+
+    def _ref(self, name: str, i: int | None) -> str:
+        run = self.state["runs"][name]
+        run["n"] += 1
+        return f"{name}#{run['n']}" if i is None else f"{name}/{i}#{run['n']}"
+
+    def dispatch(
+        self, name: str, ref: str, resume: dict[str, Any] | None, iteration: Mapping[str, Any]
+    ) -> None:
+        """Ask for a worker to play a unit, with only the names that its pipeline reads."""
+        run = self.state["runs"][name]
+        step, i = run["step"], run["open"][ref]["i"]
+        reads = self.plan.reads(step)
+        ctx = {k: row["v"] for k, row in self.state["ctx"].items()}
+        results = self.state["results"]
+        if reads is not None:
+            results = {k: v for k, v in results.items() if k in reads}
+            if "ctx" not in reads:
+                ctx = {k: v for k, v in ctx.items() if k in reads}
+        grants = self.state.get("grants", {})
+        kinds = self.plan.kinds(step)
+        data = {
+            "args": run["args"],
+            "iter": dict(iteration),
+            "ctx": ctx,
+            "results": results,
+            "workload": self.state["workload"],
+            "grants": {kind: grants[kind] for kind in kinds if kind in grants},
+        }
+        params: dict[str, Any] = {
+            "execution": self.state["execution"],
+            "run": name,
+            "step": step,
+            "iteration": i,
+            "doc": self.doc,
+            "kinds": kinds,
+            "granted": [kind for kind in kinds if kind in grants],
+            "data": data,
+            "resume": resume,
+        }
+        timeout = self.plan.steps[step].get("lifecycle", {}).get("timeout_ns")
+        self.asked.append(Asked(STEP, params, ref, timeout))
+        if i is not None:
+            self.net.note("loop.iteration.scheduled", step=step, run=name, iteration=i)
+
+    def _own(self, name: str, i: int | None, frame: dict[str, Any]) -> None:
+        """Play a unit here, as far as it goes without asking anybody."""
+        run = self.state["runs"][name]
+        step = self.plan.steps[run["step"]]
+        args = self.read(run["args"])
+        layers = Layers(self.fixed(), args, self.steps(), self.ctx(), self.fixed()["workload"])
+        pipeline = Pipeline(step, frame, layers, self.plan.spec["limits"]["max_task_runs"])
+        while True:
+            act = pipeline.act()
+            if isinstance(act, Done | Broken):
+                error = act.error if isinstance(act, Broken) else None
+                result = act.result if isinstance(act, Done) else None
+                routes.settle_unit(self, name, i, Settled(result, error, frame))
+                return
+            if isinstance(act, Perform) and act.kind == "noop":
+                pipeline.settle({"status": "ok", "result": None})
+                continue
+            request = wish_of(act)
+            self.wait(name, i, frame, request)
+            return
+
+    def wait(self, name: str, i: int | None, frame: dict[str, Any], wish: dict[str, Any]) -> None:
+        """Put a unit down until a timer, a person or a signal takes it up again."""
+        run = self.state["runs"][name]
+        ref = self._ref(name, i)
+        run["open"][ref] = {"i": i, "frame": frame, "wish": wish}
+        if wish["kind"] == "signal" and self._signal(ref, run["open"][ref], wish):
+            return
+        self.asked += ends.request_of(self, ref, wish)
+
+    def _signal(self, ref: str, unit: dict[str, Any], wish: dict[str, Any]) -> bool:
+        waiting = self.state["signals"].get(wish["name"])
+        if not waiting:
+            return False
+        value = self.values.read(waiting.pop(0))
+        self.resume(ref, unit, {"status": "ok", "result": value})
+        return True
+
+    def resume(self, ref: str, unit: dict[str, Any], outcome: dict[str, Any]) -> None:
+        """Take a unit up again with the outcome of what it waited for."""
+        name = ref.partition("#")[0].partition("/")[0]
+        run = self.state["runs"][name]
+        del run["open"][ref]
+        frame, i = unit["frame"], unit["i"]
+        paused = unit["wish"]["kind"] == "pause"
+        if self.plan.is_own(run["step"]):
+            if not paused:
+                step = self.plan.steps[run["step"]]
+                args = self.read(run["args"])
+                layers = Layers(self.fixed(), args, self.steps(), self.ctx(), {})
+                Pipeline(step, frame, layers, self.plan.spec["limits"]["max_task_runs"]).settle(
+                    outcome
+                )
+            self._own(name, i, frame)
+            return
+        again = self._ref(name, i)
+        run["open"][again] = {"i": i}
+        resume = {"frame": frame, "outcome": None if paused else outcome}
+        self.dispatch(name, again, resume, frame["iter"])
+
+    # ---- ending what runs -------------------------------------------------------------------
+
+    def cancel_units(self, run: Mapping[str, Any]) -> None:
+        """Nobody waits for the open units of a run any more."""
+        # What the kernel would not take is left open: its receipts find nobody.
+        for ref in list(run["open"])[: max(0, 63 - len(self.asked))]:
+            params = {"intent": None, "issuer_ref": ref}
+            self.asked.append(Asked(CANCEL, params, f"cancel {ref}"))
+
+    def cancel_run(self, name: str) -> None:
+        """End a run without a result and without routing."""
+        run = self.state["runs"].pop(name)
+        self.cancel_units(run)
+        self.net.live(run["group"], -1)
+        self.net.note("step.cancelled", step=run["step"], run=name)
+
+    def fail_tokens(self, step: str, tokens: list[str], group: str, error: dict[str, Any]) -> None:
+        """A run that fails before it begins."""
+        run = self._open_run(step, tokens, group, None)
+        routes.finish(self, run, None, error)
+
+
+class Settled(NamedTuple):
+    """How a unit ended: its result or error, and the frame with its patches and results."""
+
+    result: Any
+    error: dict[str, Any] | None
+    frame: dict[str, Any]
+    kept: Kept | None = None
+
+
+class _Results(Mapping[str, Any]):
+    """The latest result of each step, with the fallbacks of step names."""
+
+    __slots__ = ("_play", "_rows")
+
+    def __init__(self, rows: Mapping[str, Any], play: Play) -> None:
+        self._rows = rows
+        self._play = play
+
+    def __getitem__(self, name: str) -> Any:
+        row = self._rows[name]
+        value = self._play.values.read(row["v"])
+        if isinstance(value, dict):
+            return StepValue(value, Lazy(row.get("tasks", {}), self._play.values))
+        return value
+
+    def __iter__(self) -> Any:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def wish_of(act: Pause | Perform) -> dict[str, Any]:
+    """What a unit waits for when it is put down."""
+    if isinstance(act, Pause):
+        return {"kind": "pause", "seconds": act.seconds}
+    inputs = act.inputs
+    if act.kind == "wait" and "signal" in inputs:
+        return {"kind": "signal", "name": str(inputs["signal"]), "timeout": inputs.get("timeout")}
+    if act.kind == "wait":
+        return {"kind": "wait", "for": inputs.get("for"), "until": inputs.get("until")}
+    return {"kind": "human", "inputs": inputs}
