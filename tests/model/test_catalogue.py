@@ -212,7 +212,8 @@ def test_effects_are_resolved_ours_included():
 @pytest.mark.clause("K-30", "X-01")
 def test_subscriptions_keep_order_and_admit_their_initial_state():
     """MO-16 (parse): filters, keys and first states, in manifest order."""
-    first, second = load().subscriptions
+    first, second, *ours = load().subscriptions
+    assert [row.workflow for row in ours] == ["sys/playbook@1"] * 3
     assert (first.key_field, first.key_fn) == ("id", None)
     assert (first.origins, first.tags) == (("external",), ("eu",))
     assert first.create_if_missing is False
@@ -271,12 +272,12 @@ def test_the_rest_is_there():
 
 @pytest.mark.clause("K-03")
 def test_an_empty_manifest_still_has_ours():
-    """01 section 1: `sys/` definitions are ambient, and nothing is wired."""
+    """01 section 1: `sys/` definitions are ambient, and only they are wired."""
     catalogue = load({}, {})
     assert "sys/http.request@1" in catalogue.effects
     assert "sys/effect@1" in catalogue.caps
     assert "sys/WorkflowContext@1" in catalogue.schemas
-    assert not catalogue.workflows
+    assert list(catalogue.workflows) == ["sys/playbook@1"]
     assert not catalogue.grants
     assert catalogue.limits == Limits()
 

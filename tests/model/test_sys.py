@@ -83,7 +83,7 @@ CAP_TYPES = {
     "file.write": "file", "file.delete": "file", "file.read": "file", "shell.run": "shell",
     "python.run": "python", "sql.query": "sql", "llm.generate": "llm", "human.ask": "human",
     "telemetry.emit": "effect", "workflow.spawn": "workflow", "workflow.call": "workflow",
-    "cell.read": "effect", "effect.cancel": "effect",
+    "cell.read": "effect", "effect.cancel": "effect", "playbook.step": "effect",
 }  # fmt: skip
 
 
@@ -147,6 +147,8 @@ def test_every_schema_compiles_and_is_used_or_named():
     assert set(sys_schemas()) == set(sys_definitions.of_kind("defschema"))
     inner = {"EffectStatus", "CellStatus", "TextOrSecretRef", "Usage", "FileStamp"}
     pure = {"MigrateState", "MigratedState", "CapCheck", "CapVerdict", "AsyncState"}
+    inner |= {"PlayKey", "PlayRequested", "PlayCtxPatch", "PlaySignal", "PlaybookEvent"}
+    inner |= {"PlaybookState", "PlaybookTrace", "PlaybookStepParams", "PlaybookStepReceipt"}
     caps = {d["params"] for d in sys_definitions.of_kind("defcap").values() if "params" in d}
     named = {f"sys/{name}@1" for name in {*FIELDS, *inner, *pure}} | caps
     assert set(sys_schemas()) == named

@@ -44,7 +44,9 @@ async def playing(
 ) -> AsyncIterator[tuple[Node, str]]:
     """A node with one world that plays."""
     settings = {"executors": {"enabled": list(enabled), **sections.pop("executors", {})}}
-    node = await open_node(config_of(base, {**settings, **sections}, {}), lanes, executors=executors)
+    node = await open_node(
+        config_of(base, {**settings, **sections}, {}), lanes, executors=executors
+    )
     try:
         known = node.worlds()
         world = known["main"] if "main" in known else await node.create("main", play_bundle())

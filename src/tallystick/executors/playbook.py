@@ -5,6 +5,7 @@ kind.
 What waits long holds nobody: the run is put down with its frame, and the cell takes it up again.
 """
 
+# tidy: a unit from its job to its receipt is one story.
 from __future__ import annotations
 
 import asyncio
@@ -120,8 +121,8 @@ class PlaybookExecutor:
             pipeline.settle(outcome)
 
     async def _bounded(self, job: Job, act: Perform, pipeline: Pipeline) -> dict[str, Any]:
+        seconds = None if act.timeout_ns is None else act.timeout_ns / 10**9
         try:
-            seconds = None if act.timeout_ns is None else act.timeout_ns / 10**9
             return await asyncio.wait_for(self._task(job, act, pipeline), seconds)
         except TimeoutError:
             error = failure("timeout", "task.timeout", f"{act.name} took over {seconds} s")

@@ -68,6 +68,7 @@ class Builtin:
         return Halted("exception", f"{module} has no function {entrypoint}", 0, ENGINE)
 
 
+# tidy: one output, all of its fields.
 def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer) -> TickOutput:
     status = RUNNING
     if answer.done is not None:

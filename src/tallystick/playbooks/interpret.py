@@ -190,8 +190,7 @@ def _error(status: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     if status == "denied":
         rule = {"rule": payload["rule"], "path": payload["path"]}
         return failure("denied", payload["code"], payload["message"], **rule)
-    kinds = {"timeout": "timeout", "cancelled": "cancelled"}
-    kind = kinds.get(status, payload["kind"])
+    kind: str = status if status in ("timeout", "cancelled") else payload["kind"]
     if kind in ("crash", "no_outcome", "outcome_unknown"):
         kind = "worker_lost"
     return failure(kind, payload["code"], payload["message"], retryable=payload["retryable"])

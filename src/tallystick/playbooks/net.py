@@ -18,6 +18,7 @@ TRACE_MAX: Final = 512
 FAILURES_MAX: Final = 32
 
 
+# tidy: every field of a state, with its first value.
 def new_state(execution: str, workload: Kept) -> dict[str, Any]:
     """The state of an execution that has not begun."""
     return {

@@ -283,6 +283,7 @@ class Play:
         run["n"] += 1
         return f"{name}#{run['n']}" if i is None else f"{name}/{i}#{run['n']}"
 
+    # tidy: one request, all of its fields.
     def dispatch(
         self, name: str, ref: str, resume: dict[str, Any] | None, iteration: Mapping[str, Any]
     ) -> None:
