@@ -66,7 +66,8 @@ DONE = "\"{{ event.name == 'step.done' }}\""
 def test_boundary_guards_fire_on_their_event_only() -> None:
     """PB-09: a guard on step.failed does not fire on step.done, and the reverse."""
     text = book(
-        f"step: a, {WORK}, next: {{arcs: [{{step: bad, when: {FAILED}}}, {{step: good, when: {DONE}}}]}}",
+        f"step: a, {WORK}, next: {{arcs: [{{step: bad, when: {FAILED}}}, "
+        f"{{step: good, when: {DONE}}}]}}",
         f"step: good, {NOOP}",
         f"step: bad, {NOOP}",
     )

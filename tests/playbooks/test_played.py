@@ -95,7 +95,9 @@ PAGES = (
 workflow:
   - step: pages
     tool:
-      - {name: init, kind: noop, spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {page: 1, n: 0}}}}]}}}
+      - name: init
+        kind: noop
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {page: 1, n: 0}}}}]}}
       - name: get
         kind: http
         url: "{{ workload.api }}/api/v1/flaky"
@@ -112,7 +114,10 @@ workflow:
                   set_ctx:
                     page: "{{ ctx.page + 1 }}"
                     n: "{{ ctx.n + (outcome.result.data.data | length) }}"
-              - else: {then: {do: break, set_ctx: {n: "{{ ctx.n + (outcome.result.data.data | length) }}"}}}
+              - else:
+                  then:
+                    do: break
+                    set_ctx: {n: "{{ ctx.n + (outcome.result.data.data | length) }}"}
 """
 )
 
@@ -166,7 +171,7 @@ workflow:
 
 @pytest.mark.clause("N-07", "N-08", "N-15")
 def test_a_waiting_execution_survives_a_restart(tmp_path: Path) -> None:
-    """PB-08, PB-11: waiting is durable; after a restart a patch opens the gate, and replay agrees."""
+    """PB-08, PB-11: waiting is durable; after a restart a patch opens the gate; replay agrees."""
 
     async def first() -> None:
         async with playing(tmp_path, enabled=["timer", "playbook"]) as (node, world):
