@@ -17,6 +17,7 @@ def run(bench: Bench) -> dict[str, Any]:
     return {"positions": [_one(bench, n) for n in bench["positions"]]}
 
 
+# tidy: one start, one fault, and all that is asked of it afterwards.
 def _one(bench: Bench, n: int) -> dict[str, Any]:
     folder = bench.fresh(f"eio{n}")
     timeline = folder / "calls"

@@ -67,6 +67,7 @@ _WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 class SqliteJournal(SqliteReader):
     """Frames, blobs and rows of any number of worlds, in one folder; one thread owns it."""
 
+    # tidy: opening is one list of steps.
     def __init__(
         self,
         folder: Path,
