@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.floor import one_commit_ms, to_limit
 from bench.hosted import Ends, Noop, node_in, send
-from bench.options import Options, cpu_s, disk_bytes, latency, rss_mb
+from bench.options import Options, cpu_s, latency, rss_mb
 
 from tallystick.kernel.world import World
 from tallystick.node.node import Node
@@ -27,13 +27,13 @@ async def w1(given: Options) -> dict[str, Any]:
     async with node_in(given.folder, Noop()) as (node, world):
         warm = min(200, given.n)
         await _chains(node, world, "warm", warm, given)
-        commits, bytes_before, cpu = _commits(node), disk_bytes(given.folder), cpu_s()
+        commits, cpu = _commits(node), cpu_s()
         begun = perf_counter()
         await _chains(node, world, "i", given.n, given)
         took, cpu = perf_counter() - begun, cpu_s() - cpu
         every = _commits(node)
         frames = await node.read(lambda reader: list(reader.read(world)))
-    written = round((disk_bytes(given.folder) - bytes_before) / given.n)
+    journal = (given.folder / ".tally" / "tally.db").stat().st_size
     floor = to_limit(frames, given.folder, given.n + warm)
     return {
         "completed": given.n,
@@ -47,7 +47,7 @@ async def w1(given: Options) -> dict[str, Any]:
         "to_l1_cpu": round(floor["l1_us_cpu"] / (cpu / given.n * 1e6), 3),
         "commits": every - commits,
         "commits_all": every,
-        "bytes_per_instance": written,
+        "bytes_per_instance": round(journal / (given.n + warm)),
     }
 
 
