@@ -43,16 +43,15 @@ class Size(NamedTuple):
     workloads: dict[str, int]
 
 
-FULL = {"w1": 5000, "w2": 300, "w3": 50000, "w4": 2000, "w5": 1000, "w6": 10, "w7": 10000}
+FULL = {"w1": 5000, "w2": 300, "w3": 30000, "w4": 2000, "w5": 1000, "w6": 10, "w7": 5000}
 QUICK = {"w1": 1000, "w2": 100, "w3": 20000, "w4": 500, "w5": 300, "w6": 3, "w7": 2000}
 TINY = {"w1": 8, "w5": 4}
 SIZES = {
-    "full": Size(5, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000"), FULL),
+    "full": Size(3, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000"), FULL),
     "quick": Size(3, 1000, "1e3,1e4,3e4", "500,2000", ("100000", "100"), QUICK),
     # For the test of this program.
     "tiny": Size(1, 20, "60,120", "5,10", ("2000", "2"), TINY),
 }
-ROUNDS_MAX = 3  # of workloads: the whole run has ten minutes
 
 
 def program(name: str, path: str, *arguments: str) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def measure(size: Size) -> dict[str, Any]:
     for _ in range(size.rounds):
         for path in there:
             rounds[path].append(program("kernel.py", path, "--times", str(size.times)))
-    whole = workloads.measured(size.workloads, min(size.rounds, ROUNDS_MAX), there[-1])
+    whole = workloads.measured(size.workloads, size.rounds, there[-1])
     options = ["--cells", size.cells, "--children", size.children]
     scale = program("scale.py", there[-1], *options)
     cells, dirty = size.snapshot
