@@ -10,6 +10,7 @@ from tallystick.model import envelopes
 from tallystick.model.records import IntentAttached, IntentOpened, Ticked
 from tallystick.modules.source import bundle_of
 from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
+from tallystick.values import canon
 from tallystick.workflow.ctx import Asked
 from tallystick.workflow.retry import Backoff, Retry
 from tests.workflow.apps import HELLO, ORDER
@@ -306,8 +307,8 @@ def test_records_refuse_unknown_fields() -> None:
 
 
 @pytest.mark.parametrize("now", [0, 23, 2**32 - 1, 2**32, 1_731_628_800_123_456_789, 2**64 - 1])
-def test_the_time_of_a_tick_is_that_of_its_context(now: int) -> None:
-    """K-28: read from the end of the context or from the whole of it, the time is the same."""
+def test_time_and_key_of_a_tick_are_those_of_its_context(now: int) -> None:
+    """K-28: read from the whole context or past it, time and key are the same."""
     context = envelopes.Context(
         now_ns=1,
         logical_now_ns=now,
@@ -317,12 +318,14 @@ def test_the_time_of_a_tick_is_that_of_its_context(now: int) -> None:
         manifest_hash="",
         workflow="a/b@1",
         workflow_hash="",
-        key=b"nlogical_now_ns\x1b" + bytes(8),
+        key=canon.encode("nlogical_now_ns\x1b" + "\0" * 8),
         cell_mode=True,
         world="",
         event_seq=3,
         state_version=1,
     )
-    ctx = Asked(None, None, envelopes.context_document(context))  # type: ignore[arg-type]
+    raw = envelopes.context_document(context)
+    ctx, quick = Asked(None, None, raw), Asked(None, None, raw, context.key)  # type: ignore[arg-type]
     assert ctx.now == now
     assert ctx.given()["logical_now_ns"] == ctx.now == now
+    assert quick.key == ctx.key == canon.decode(context.key)

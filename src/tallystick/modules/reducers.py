@@ -43,7 +43,7 @@ class Reducer:
         namespace = self.namespace
         namespace.start(workflow.limits.fuel)
         try:
-            ctx = Ctx(catalogue, self._spec.bundle, tick.ctx)
+            ctx = Ctx(catalogue, self._spec.bundle, tick.ctx, tick.key)
             state: Any = tick.state
             if state is not None:
                 state = plain_state(workflow, state)
@@ -65,7 +65,7 @@ class Reducer:
         namespace = self.namespace
         namespace.start(workflow.limits.fuel)
         try:
-            ctx = Ctx(catalogue, self._spec.bundle, tick.ctx)
+            ctx = Ctx(catalogue, self._spec.bundle, tick.ctx, tick.key)
             made = self._init(ctx, event_of(self.shape, tick.event.plain(), ctx))
             plain = self.shape.state_codec.plain(made)
             return workflow.state.admit(plain).bytes

@@ -57,10 +57,13 @@ class Asked:
     _context: dict[str, Any] | None
     _chance: Chance | None
 
-    def __init__(self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None) -> None:
+    def __init__(
+        self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None, key: bytes | None = None
+    ) -> None:
         self._catalogue = catalogue
         self._bundle = bundle
         self._raw = raw
+        self._key = key  # that of the context, when it is known without reading all of it
         self._context = None
         self._chance = None
         self.asked: list[EffectRequest] = []
@@ -104,7 +107,7 @@ class Asked:
     @property
     def key(self) -> Any:
         """The key of the cell, None in a workflow without keys."""
-        raw = self.given()["key"]
+        raw = self._key or self.given()["key"]
         return None if raw is None else canon.decode(raw)
 
     # ---- chance -----------------------------------------------------------------------------
@@ -189,8 +192,10 @@ class Asked:
 class Ctx(Asked):
     """The context of a reducer; the function's return value is the next state."""
 
-    def __init__(self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None) -> None:
-        super().__init__(catalogue, bundle, raw)
+    def __init__(
+        self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None, key: bytes | None = None
+    ) -> None:
+        super().__init__(catalogue, bundle, raw, key)
         self.status = RUNNING
         self.result: bytes | None = None
         self.reason: dict[str, str] | None = None
