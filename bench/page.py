@@ -133,12 +133,23 @@ def _run(run: Mapping[str, Any]) -> list[str]:
     changed = " with changes" if run["changed"] else ""
     return [
         f"Run of {run['at']} at commit {run['commit'][:12]}{changed}.",
-        f"{run['rounds']} rounds of {run['orders']:,} orders, {paths}.",
+        f"Size: {run['size']}. {run['rounds']} rounds of {run['orders']:,} orders, {paths}.",
+        *_busy(load, where["cores"]),
         (
             f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
             f"{where['system']}; load average {load[0]} before and {load[1]} after."
         ),
         "",
+    ]
+
+
+def _busy(load: list[float], cores: int) -> list[str]:
+    """What a reader must know of a machine that was not ours alone."""
+    if max(load) <= cores:
+        return []
+    return [
+        "The machine was busy with other work: more waited for a processor than it has.",
+        "Ratios within the run still say something, figures by the second are far too low.",
     ]
 
 

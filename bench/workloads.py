@@ -157,7 +157,10 @@ def _times(name: str, workload: str, figures: Figures, least: float) -> Goal:
     found = best_peer(workload, figures)
     assert found is not None, "a goal against engines has stored engines"
     peer, ratio = found
-    return Goal(name, f">= {least:g} x", f"{ratio:.1f} x {peer} (stored)", ratio >= least)
+    figure = f"{ratio:.1f} x {peer} (stored)"
+    if "us_cpu" in figures:
+        figure += f"; {1e6 / figures['us_cpu']:,.0f} a second of processor time"
+    return Goal(name, f">= {least:g} x", figure, ratio >= least)
 
 
 _GOALS: Final[Mapping[str, Callable[[Mapping[str, Figures]], Iterator[Goal]]]] = {

@@ -87,6 +87,16 @@ def test_growth_is_drawn() -> None:
     assert floor - heights[1][1] == pytest.approx(2 * (floor - heights[1][0]), abs=0.2)
 
 
+def test_the_page_of_the_docs_has_its_pictures() -> None:
+    """PF-03, PF-05: the generated page holds the goals of the workloads; its pictures exist."""
+    text = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    for goal in workloads.judged(run_of(GOOD)):
+        assert f"| {goal.name} |" in text
+    for name in ("growth-cells.svg", "growth-records.svg", "growth-intents.svg"):
+        assert f"(pictures/{name})" in text
+        ET.parse(ROOT / "docs" / "pictures" / name)
+
+
 PEER = """
 import json, pathlib, sys
 said = dict(zip(sys.argv[1::2], sys.argv[2::2]))
