@@ -14,7 +14,7 @@ from tallystick.model.abi import Halted, Ran
 from tallystick.model.records import Ticked, WorkflowFaulted
 from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_binary import SIZE_MAX
-from tallystick.modules.wasm_engine import ENGINE, Compiled, interrupt
+from tallystick.modules.wasm_engine import ENGINE, Compiled
 from tallystick.modules.wasm_raw import Plain, Raw, calls
 from tallystick.values import canon
 from tests.modules.wasm_world import FLOW, STEP, WasmRig, output, says, wat
@@ -169,15 +169,6 @@ def test_the_engine_has_no_clock_and_one_nan() -> None:
     )
     rig = WasmRig(wat(says(output(), check)))
     assert isinstance(rig.tick(rig.lane(pooled=False), None, 1), Ran)
-
-
-def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
-    """05 section 5: the deadline is a safety net and never an outcome; the tick is run again."""
-    rig = WasmRig(FINE)
-    lane = rig.lane(pooled=True)
-    first = rig.tick(lane, None, 1)
-    interrupt()
-    assert rig.tick(lane, None, 1) == first
 
 
 MISSING = """

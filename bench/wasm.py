@@ -1,0 +1,91 @@
+"""K4: ticks of the WASM counter on one core, with a fresh instance each and with a pooled one.
+
+A tick here is the whole work of the lane: envelope in, instance, run, output read and checked.
+The counter is compiled from C where clang is, and is the one by hand elsewhere; the JSON says which.
+Memory is looked at over many traps, because each leaves an object of the engine to be freed.
+Rates are by processor time of this process: a busy machine does not make them smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.windows import host, rss_bytes
+
+from tallystick.model.abi import Halted, Ran, TickInput
+from tallystick.modules.wasm import WasmLane
+from tallystick.modules.wasm_engine import ENGINE
+from tallystick.values import canon
+from tests.conformance.abi_lanes import CLANG, world_of
+from tests.modules.wasm_world import Given, WasmRig, wat
+
+FLOW = "counter/counter@1"
+GOALS = {"fresh": 10_000, "pooled": 25_000, "trap_mb": 5}
+ROUNDS = 5
+
+
+class Added(Given):
+    """An event of the counter."""
+
+    def __init__(self) -> None:
+        self._value = {"$tag": "Add", "$value": {"n": 1, "name": "a"}}
+
+
+def rate(language: str, times: int, *, pooled: bool) -> int:
+    """Ticks in a second of the processor, in the best of some rounds."""
+    world = world_of(language)
+    catalogue = world.driver.world.active.catalogue
+    lane = WasmLane(world.driver.blobs, pooled=pooled)
+    state = canon.encode({"total": 3, "phase": {"$tag": "open"}})
+    given = TickInput(state, "counter/counter.event@1", Added(), canon.encode("a"), None)
+    flow = catalogue.workflows[FLOW]
+    assert isinstance(lane.tick(catalogue, flow, given, None), Ran)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begun = process_time()
+        for _ in range(times):
+            lane.tick(catalogue, flow, given, None)
+        best = min(best, process_time() - begun)
+    return round(times / best)
+
+
+def trap_growth(times: int) -> float:
+    """Megabytes that the process has gained over so many traps, after a first tenth of them."""
+    body = '(func (export "flow") (param i32 i32) (result i64) unreachable)'
+    rig = WasmRig(wat(body))
+    lane = rig.lane(pooled=True)
+    before = 0
+    for number in range(times + times // 10):
+        if number == times // 10:
+            before = rss_bytes()
+        assert isinstance(rig.tick(lane, None, 1), Halted)
+    return round((rss_bytes() - before) / 1e6, 2)
+
+
+def main() -> int:
+    """Measure and print; exit 1 when memory is not given back."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=2000, help="ticks in a round")
+    parser.add_argument("--traps", type=int, default=100_000)
+    asked = parser.parse_args()
+    language = "wat" if CLANG is None else "c"
+    made: dict[str, Any] = {"host": host(), "engine": ENGINE, "language": language}
+    made["fresh"] = rate(language, asked.times, pooled=False)
+    made["pooled"] = rate(language, asked.times, pooled=True)
+    made["trap_mb"] = trap_growth(asked.traps)
+    made["traps"] = asked.traps
+    made["met"] = {name: made[name] >= GOALS[name] for name in ("fresh", "pooled")}
+    made["met"]["trap_mb"] = made["trap_mb"] <= GOALS["trap_mb"]
+    print(json.dumps(made))
+    return 0 if made["met"]["trap_mb"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

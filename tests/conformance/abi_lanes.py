@@ -1,0 +1,91 @@
+"""One counter in every language that the ABI is spoken in, each in a world of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from wasmtime import wat2wasm
+
+from tallystick.kernel.catalogues import Catalogues
+from tallystick.model.bundle import make_bundle
+from tallystick.model.manifest_sources import canonical_sources
+from tallystick.modules.runners import Library
+from tallystick.testing.sources import Built, built
+from tallystick.testing.world import TestWorld
+from tallystick.values import canon
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+SOURCES = EXAMPLES / "12-wasm-counter"
+LANES = ("class", "function", "wat", "c")
+CLANG = shutil.which("clang")
+FLAGS = ["--target=wasm32", "-mmutable-globals", "-O2", "-nostdlib"]
+LINK = ["-Wl,--no-entry", "-Wl,--export=__stack_pointer"]
+
+
+@cache
+def wasm(lane: str) -> bytes:
+    """The binary of the counter; for C the compiler must be there."""
+    if lane == "wat":
+        return bytes(wat2wasm((SOURCES / "counter.wat").read_text("utf-8")))
+    assert CLANG is not None, "who asks for C has looked for clang"
+    with TemporaryDirectory() as folder:
+        made = Path(folder) / "counter.wasm"
+        command = [CLANG, *FLAGS, *LINK, "-o", str(made), str(SOURCES / "counter.c")]
+        subprocess.run(command, check=True)
+        return made.read_bytes()
+
+
+def _class_source() -> str:
+    return (EXAMPLES / "01-counter" / "app.py").read_text("utf-8")
+
+
+def _function_source() -> str:
+    """The same program as a function: its first state is its own business."""
+    head, tail = _class_source().split("class counter:")
+    body = tail.split("    @staticmethod\n")[2].replace("\n    ", "\n")
+    function = body.removeprefix("    ").replace("def tick(", "def counter(")
+    begun = function.replace(
+        "    match state, event:", "    state = state or Count(total=0)\n    match state, event:"
+    )
+    return head + begun
+
+
+def app_of(lane: str) -> Built:
+    """The app of example 01 with its code in a lane."""
+    if lane == "function":
+        return built(_function_source())
+    made = built(_class_source())
+    return made if lane == "class" else in_wasm(made, wasm(lane))
+
+
+def in_wasm(made: Built, code: bytes) -> Built:
+    """The same definitions, with a WASM module where the Python one was."""
+    hash_text = canon.hash_of(code)
+    definitions = [_moved(dict(each), hash_text) for each in made.bundle.definitions()]
+    manifest: dict[str, Any] = dict(made.bundle.manifest)
+    for section, rows in manifest.items():
+        if isinstance(rows, list):
+            manifest[section] = [{"name": row["name"]} for row in rows]
+    sources = canonical_sources([*definitions, manifest])
+    bundle = make_bundle(*sources, {hash_text: code})
+    return Built(made.app, bundle, Library(), Catalogues())
+
+
+def _moved(definition: dict[str, Any], hash_text: str) -> dict[str, Any]:
+    if definition["$kind"] == "defmodule":
+        artifact = {"kind": "wasm_module", "hash": hash_text}
+        definition["runtime"] = {"kind": "wasm", "artifact": artifact}
+    if definition["$kind"] == "defworkflow":
+        definition["impl"] = {**definition["impl"], "entrypoint": "counter"}
+        definition["determinism"] = "strict"
+    return definition
+
+
+def world_of(lane: str) -> TestWorld:
+    """A world of the counter in a lane."""
+    return TestWorld(app_of(lane))
