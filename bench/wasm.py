@@ -1,7 +1,7 @@
 """K4: ticks of the WASM counter on one core, with a fresh instance each and with a pooled one.
 
 A tick here is the whole work of the lane: envelope in, instance, run, output read and checked.
-The counter is compiled from C where clang is, and is the one by hand elsewhere; the JSON says which.
+The counter is compiled from C where clang is, else it is the one by hand; the JSON says which.
 Memory is looked at over many traps, because each leaves an object of the engine to be freed.
 Rates are by processor time of this process: a busy machine does not make them smaller.
 """
@@ -35,7 +35,11 @@ class Added(Given):
     """An event of the counter."""
 
     def __init__(self) -> None:
-        self._value = {"$tag": "Add", "$value": {"n": 1, "name": "a"}}
+        self._document = canon.encode({"$tag": "Add", "$value": {"n": 1, "name": "a"}})
+
+    def value(self) -> bytes:
+        """The document, as the kernel has it at hand."""
+        return self._document
 
 
 def rate(language: str, times: int, *, pooled: bool) -> int:

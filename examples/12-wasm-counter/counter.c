@@ -1,7 +1,7 @@
 /* The counter of example 01 in C: canonical documents in, canonical documents out.
 
    clang --target=wasm32 -mmutable-globals -O2 -nostdlib -Wl,--no-entry \
-         -Wl,--export=__stack_pointer -o counter.wasm counter.c
+         -Wl,--export=__stack_pointer -Wl,-z,stack-size=8192 -o counter.wasm counter.c
 
    The stack pointer is exported so that an instance can be restored and used again. */
 

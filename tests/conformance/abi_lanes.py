@@ -24,7 +24,7 @@ SOURCES = EXAMPLES / "12-wasm-counter"
 LANES = ("class", "function", "wat", "c")
 CLANG = shutil.which("clang")
 FLAGS = ["--target=wasm32", "-mmutable-globals", "-O2", "-nostdlib"]
-LINK = ["-Wl,--no-entry", "-Wl,--export=__stack_pointer"]
+LINK = ["-Wl,--no-entry", "-Wl,--export=__stack_pointer", "-Wl,-z,stack-size=8192"]
 
 
 @cache

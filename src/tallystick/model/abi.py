@@ -54,13 +54,26 @@ class TickInput(NamedTuple):
 
     def envelope(self) -> bytes:
         """The canonical document `{version, state, event, ctx?}`."""
-        event: dict[str, Any] = {"schema": self.schema, "value": self.event.value()}
-        if self.key is not None:
-            event["key"] = self.key
-        body: dict[str, Any] = {"version": 1, "state": self.state, "event": event}
-        if self.ctx is not None:
-            body["ctx"] = self.ctx
-        return canon.encode(body)
+        state, schema, event, key, ctx = self
+        value = event.value()
+        own = b"" if key is None else _I["key"] + canon.put_bytes(key)
+        return b"".join(
+            (
+                canon.PREFIX + canon.head(5, 3 + (ctx is not None)),
+                b"" if ctx is None else _I["ctx"] + canon.put_bytes(ctx),
+                _I["event"] + canon.head(5, 2 + (key is not None)) + own,
+                _I["value"] + canon.put_bytes(value),
+                _I["schema"] + canon.put_text(schema),
+                _I["state"] + (b"\xf6" if state is None else canon.put_bytes(state)),
+                _VERSION,
+            )
+        )
+
+
+_I: Final = {
+    name: canon.put_key(name) for name in ("ctx", "key", "event", "value", "state", "schema")
+}
+_VERSION: Final = canon.put_key("version") + canon.put_int(1)
 
 
 class EffectRequest(NamedTuple):

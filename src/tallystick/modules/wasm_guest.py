@@ -7,9 +7,9 @@ and because only modules whose code cannot keep anything else are pooled.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from wasmtime import Func, Global, Instance, Memory, Store
+from wasmtime import Instance, Store
 
 from tallystick.modules import wasm_raw
 from tallystick.modules.wasm_engine import Compiled, engine
@@ -25,59 +25,63 @@ class Cap(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What an instance looked like before its first run."""
+    """What a guest looked like before its first run."""
 
     memory: bytes
-    globals: tuple[tuple[Global, Any], ...]
+    globals: tuple[tuple[Any, Any], ...]
 
 
 class Guest:
     """A module ready to run in a store of its own; raises `Trap` if its start does."""
 
-    __slots__ = ("_alloc", "_calls", "_entries", "_image", "_linked", "compiled", "store")
+    __slots__ = ("_alloc", "_calls", "_entries", "_image", "compiled", "store")
 
     def __init__(
         self, compiled: Compiled, cap: Cap, calls: type[wasm_raw.Plain] = wasm_raw.calls
     ) -> None:
         self.compiled = compiled
         self.store = store = Store(engine())
-        store.set_limits(memory_size=cap.memory_bytes, instances=1, memories=1)
-        store.set_fuel(cap.fuel)
+        store.set_limits(cap.memory_bytes, -1, 1, -1, 1)
         store.set_epoch_deadline(1)
-        self._linked = Instance(store, compiled.module, []).exports(store)
-        self._calls = calls(store, cast("Memory", self._linked["memory"]))
-        self._alloc = cast("Func", self._linked["alloc"])
-        if "_initialize" in compiled.binary.exports:
-            cast("Func", self._linked["_initialize"])(store)
+        store.set_fuel(cap.fuel)  # also tables and globals are filled by metered code
+        self._calls = calls(store, Instance(store, compiled.module, ()))
+        if INITIALIZE in compiled.binary.exports:
+            self._calls.call(self._calls.export(INITIALIZE))
+        self._alloc = self._calls.export("alloc")
+        self._entries: dict[str, Any] = {}
         self._image: Image | None = None
 
     def keep(self) -> bool:
-        """Remember what the instance looks like; False when it may not serve again."""
-        if not self.compiled.pooled or self._calls.size() > POOLED_BYTES_MAX:
+        """Remember what the guest looks like; False when it may not serve again."""
+        calls = self._calls
+        if not self.compiled.pooled or calls.size() > POOLED_BYTES_MAX:
             return False
-        found = [cast("Global", self._linked[name]) for name in self.compiled.binary.globals]
-        held = tuple((each, each.value(self.store)) for each in found)
-        self._image = Image(self._calls.read(0, self._calls.size()), held)
+        found = [calls.export(name) for name in self.compiled.binary.globals]
+        held = tuple((each, calls.value(each)) for each in found)
+        self._image = Image(calls.read(0, calls.size()), held)
         return True
 
     def restore(self) -> bool:
-        """Make the instance what it was; False when it has grown and must go."""
-        image = self._image
-        if image is None or self._calls.size() != len(image.memory):
+        """Make the guest what it was; False when it has grown and must go."""
+        image, calls = self._image, self._calls
+        if image is None or calls.size() != len(image.memory):
             return False
-        self._calls.write(0, image.memory)
+        calls.write(0, image.memory)
         for each, value in image.globals:
-            each.set_value(self.store, value)
+            calls.put_back(each, value)
         return True
 
     def run(self, entrypoint: str, data: bytes, fuel: int) -> bytes:
         """Hand a document to an entrypoint and take its answer."""
         calls, store = self._calls, self.store
+        entry = self._entries.get(entrypoint)
+        if entry is None:
+            entry = self._entries[entrypoint] = calls.export(entrypoint)
         store.set_fuel(fuel)
         store.set_epoch_deadline(1)
         at = calls.call(self._alloc, len(data)) & _WORD
         calls.write(at, data)
-        answer = calls.call(cast("Func", self._linked[entrypoint]), at, len(data))
+        answer = calls.call(entry, at, len(data))
         return calls.read((answer >> 32) & _WORD, answer & _WORD)
 
     def fuel(self) -> int:
@@ -85,4 +89,5 @@ class Guest:
         return self._calls.fuel()
 
 
+INITIALIZE: Final = "_initialize"
 _WORD: Final = 0xFFFFFFFF
