@@ -249,7 +249,11 @@ def test_parallel_iterations_may_not_write_two_values() -> None:
     ("step", "code"),
     [
         (f"step: a, {NOOP}, next: {{arcs: [{{step: a, when: '{{{{ 1 / 0 }}}}'}}]}}", "P401"),
-        (f"step: a, {NOOP}, next: {{arcs: [{{step: a, args: {{x: '{{{{ 1 / 0 }}}}'}}}}]}}", "P401"),
+        (
+            f"step: a, {NOOP}, next: {{arcs: [{{step: a, when: '{{{{ not ctx.n }}}}',"
+            " args: {x: '{{ 1 / 0 }}'}}]}",
+            "P401",
+        ),
         (f"step: a, {NOOP}, set_ctx: {{x: '{{{{ 1 / 0 }}}}'}}", "P208"),
         (f"step: a, {NOOP}, loop: {{in: '{{{{ 1 / 0 }}}}', iterator: n}}", "P208"),
         (f"step: a, {NOOP}, loop: {{in: '{{{{ 7 }}}}', iterator: n}}", "P209"),
@@ -339,7 +343,8 @@ def test_waits_and_signals_hold_no_worker() -> None:
 @pytest.mark.clause("N-15")
 def test_limits_and_deadline_still_run_the_final_step() -> None:
     """PB-11: P403 and P407 end as failed, the final step included; cancel runs none."""
-    cycle = f"step: a, {NOOP}, next: {{arcs: [{{step: a}}]}}"
+    guard = "when: '{{ ctx.n != 1 }}'"
+    cycle = f"step: a, {NOOP}, next: {{arcs: [{{step: a, {guard}}}]}}"
     text = book(cycle, f"step: end, {NOOP}", spec="final_step: end, limits: {max_step_runs: 20}")
     stage = Stage(text).play()
     assert (stage.net["status"], stage.net["doom"]["code"]) == ("failed", "P403")

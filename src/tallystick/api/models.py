@@ -46,6 +46,34 @@ class Operation(Body):
     force: bool = False
 
 
+class NewExecution(Body):
+    """A playbook to play: its text, values over its workload, and what its tools may do.
+
+    `allow` maps a kind of tool to the params of its grant; it needs the scope admin.
+    """
+
+    playbook: str
+    file: str = "playbook.yaml"
+    workload: dict[str, Any] = {}
+    allow: dict[str, dict[str, Any]] = {}
+    execution: Name | None = None
+
+
+class PlayPatch(Body, rename={"only_if": "if"}):
+    """Keys of ctx to write and to remove; `if` compares first."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=1024)]
+    set: dict[str, Any] = {}
+    unset: tuple[str, ...] = ()
+    only_if: dict[str, Any] = {}
+
+
+class PlaySignal(Body):
+    """The value of a signal."""
+
+    value: Any = None
+
+
 class Decision(Body):
     """A word on a held effect; a seal is over `approval@1` and names its `at_ns`."""
 

@@ -13,6 +13,7 @@ from tallystick.api import (
     cells,
     effects,
     events,
+    executions,
     feed,
     history,
     models,
@@ -387,4 +388,54 @@ WORK: Final = (
     ),
 )
 
-TABLE: Final = Table([*NODE, *WORLD, *CELLS, *EFFECTS, *WORK])
+_PLAY: Final = _W + "/executions"
+EXECUTIONS: Final = (
+    Route("GET", _PLAY, "read", executions.list_executions, "executions of playbooks", (200,)),
+    Route(
+        "POST",
+        _PLAY,
+        "send",
+        executions.begin,
+        "play a playbook",
+        (202, 422),
+        body=models.NewExecution,
+        content="document",
+        once="kept",
+    ),
+    Route("GET", _PLAY + "/{execution}", "read", executions.show, "one execution", query=("at",)),
+    Route(
+        "POST",
+        _PLAY + "/{execution}/ctx",
+        "operate",
+        executions.patch,
+        "write variables of an execution",
+        (202, 409),
+        body=models.PlayPatch,
+        content="document",
+        once="kept",
+    ),
+    Route(
+        "POST",
+        _PLAY + "/{execution}/signals/{name}",
+        "send",
+        executions.signal,
+        "a signal to an execution",
+        (202, 409),
+        body=models.PlaySignal,
+        content="document",
+        once="kept",
+    ),
+    Route(
+        "POST",
+        _PLAY + "/{execution}/cancel",
+        "operate",
+        executions.cancel,
+        "end an execution now",
+        (202, 409),
+        body=models.Operation,
+        content="document",
+        once="kept",
+    ),
+)
+
+TABLE: Final = Table([*NODE, *WORLD, *CELLS, *EFFECTS, *WORK, *EXECUTIONS])

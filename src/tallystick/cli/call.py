@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class LiveCall:
         self.console = Console(quiet=options.quiet or options.json, highlight=False)
         self._client: Client | None = None
         self._active = False
+        self._executors: tuple[str, ...] = ()
 
     @property
     def world(self) -> str:
@@ -71,9 +72,13 @@ class LiveCall:
         """The folder of the node's files."""
         return self.config.data
 
-    def need_effects(self) -> None:
-        """Say that a node opened for this command has to perform effects, not only to answer."""
+    def need_effects(self, executors: Sequence[str] = ()) -> None:
+        """Say that a node opened for this command has to perform effects, not only to answer.
+
+        `executors` are enabled in it besides those of the settings.
+        """
         self._active = True
+        self._executors = tuple(executors)
 
     def client(self) -> Client:
         """Whoever answers: `--url`, the node that serves the folder, or the files themselves."""
@@ -91,7 +96,12 @@ class LiveCall:
             return SocketClient(url, self.options.token or token)
         from tallystick.cli.here import HereClient  # noqa: PLC0415  # a node is a heavy import
 
-        return HereClient(self.config, passive=not self._active)
+        return HereClient(self._enabling(self.config), passive=not self._active)
+
+    def _enabling(self, config: Config) -> Config:
+        held = config.executors
+        more = tuple(name for name in self._executors if name not in held.enabled)
+        return replace(config, executors=replace(held, enabled=(*held.enabled, *more)))
 
     def beside(self) -> Client:
         """A second connection to the same node; who takes it closes it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from tallystick.playbooks.check import remarks
 from tallystick.playbooks.document_steps import read_step, step_name
 from tallystick.playbooks.document_tasks import read_task
 from tallystick.playbooks.finding import BadPlaybook, Finding, Path
@@ -79,6 +80,10 @@ def judge(text: str) -> tuple[dict[str, Any] | None, list[Finding]]:
         return None, [Finding(why.code, "error", *why.place, "", why.message, hint)]
     reading = Reading(source)
     made = _document(reading, source.value)
+    if made is not None and not any(f.severity == "error" for f in reading.findings):
+        at = {step.get("step"): i for i, step in enumerate(source.value["workflow"])}
+        for code, severity, step, message, hint in remarks(made):
+            reading.report(code, ("workflow", at[step]), message, hint, severity)
     findings = sorted(reading.findings, key=lambda f: (f.line, f.col, f.code))
     return made, findings
 

@@ -1,0 +1,124 @@
+"""Executions of playbooks over HTTP: ask for one, look at it, patch, signal, cancel (07 section 8).
+
+A playbook is judged here, before anything is written; what its tools may do is granted with the
+request, which only an admin may do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.api.models import NewExecution, Operation, PlayPatch, PlaySignal
+from tallystick.api.reads import live
+from tallystick.api.request import Request, Response
+from tallystick.errors import Conflict, Forbidden, Rejected
+from tallystick.kernel.inputs import Operate, Submit
+from tallystick.playbooks.document import load
+from tallystick.values import canon
+from tallystick.views import executions
+
+
+async def begin(request: Request) -> Response:
+    """POST W/executions: judge a playbook and begin to play it; 202 with its name."""
+    body = request.read(NewExecution)
+    if body.allow and "admin" not in request.who.scopes:
+        raise Forbidden(
+            "granting tools needs the scope admin", where={"path": "/allow", "scope": "admin"}
+        )
+    made = load(body.playbook, body.file)
+    sample = request.sample()
+    name = body.execution or sample.entropy[:8].hex()
+    value = {
+        "execution": name,
+        "document": made.bytes,
+        "workload": body.workload,
+        "grants": body.allow,
+        "principal": request.who.principal,
+    }
+    given = Submit(sample, "sys/PlayRequested@1", value, lens="native", origin="system")
+    answer = await request.node.one(request.world, given)
+    told = {"execution": name, "hash": made.hash, "seq": answer.seq}
+    return Response(202, told)
+
+
+async def list_executions(request: Request) -> Response:
+    """GET W/executions: every execution in brief."""
+    return Response(value={"items": await live(request, executions.execution_list)})
+
+
+async def show(request: Request) -> Response:
+    """GET W/executions/{execution}: status, marking, values, and what is waited for."""
+    name = request.named["execution"]
+    return Response(value=await live(request, lambda world: executions.execution_show(world, name)))
+
+
+async def patch(request: Request) -> Response:
+    """POST W/executions/{execution}/ctx: write keys of ctx, with a reason, if they are as told."""
+    body = request.read(PlayPatch)
+    seen = await _open(request)
+    for key, wanted in body.only_if.items():
+        if seen["ctx"].get(key) != wanted:
+            raise Conflict(
+                f"ctx.{key} is not {wanted!r}",
+                code="execution.changed",
+                where={"key": key, "value": seen["ctx"].get(key)},
+            )
+    return await _send(
+        request,
+        "sys/PlayCtxPatch@1",
+        {"set": body.set, "unset": list(body.unset), "reason": body.reason},
+    )
+
+
+async def signal(request: Request) -> Response:
+    """POST W/executions/{execution}/signals/{name}: a value for whoever waits for it."""
+    body = request.read(PlaySignal)
+    await _open(request)
+    value = {"name": request.named["name"], "value": body.value}
+    return await _send(request, "sys/PlaySignal@1", value)
+
+
+async def cancel(request: Request) -> Response:
+    """POST W/executions/{execution}/cancel: end it now, without its final step."""
+    body = request.read(Operation)
+    await _open(request)
+    key = canon.encode(request.named["execution"])
+    given = Operate(
+        request.sample(),
+        "cancel",
+        request.who.principal,
+        body.reason,
+        workflow=executions.WORKFLOW,
+        key=key,
+        force=body.force,
+    )
+    answer = await request.node.one(request.world, given)
+    return Response(202, {"seq": answer.seq})
+
+
+async def _open(request: Request) -> dict[str, Any]:
+    """The execution as it stands; refuses one that is over."""
+    name = request.named["execution"]
+    seen = await request.node.look(
+        request.world, lambda world: executions.execution_show(world, name)
+    )
+    if seen["status"] not in ("running", "waiting", "final"):
+        raise Conflict(
+            f"execution {name} is over: {seen['status']}",
+            code="execution.over",
+            where={"execution": name},
+        )
+    return seen
+
+
+async def _send(request: Request, schema: str, value: dict[str, Any]) -> Response:
+    if len(value.get("set", {})) + len(value.get("unset", ())) > 64:
+        raise Rejected("a patch has at most 64 keys", code="execution.patch_too_large")
+    whole = {
+        **value,
+        "execution": request.named["execution"],
+        "principal": request.who.principal,
+    }
+    given = Submit(request.sample(), schema, whole, lens="native", origin="system")
+    answer = await request.node.one(request.world, given)
+    return Response(202, {"seq": answer.seq})
