@@ -297,14 +297,14 @@ def outcome(source: str, *, strict: bool) -> tuple[str, str] | None:
 
 
 def timed(source: str, *, strict: bool) -> tuple[tuple[str, str] | None, float]:
-    """The outcome and the least processor time of three tries: the machine may be busy.
+    """The outcome and the least processor time of ten tries: the machine may be busy.
 
     Under a tracer, as when coverage is measured, time says nothing and counts as none.
     """
     if sys.gettrace() is not None:
         return outcome(source, strict=strict), 0.0
     least = 1.0
-    for _ in range(3):
+    for _ in range(10):
         began = time.process_time()
         found = outcome(source, strict=strict)
         least = min(least, time.process_time() - began)

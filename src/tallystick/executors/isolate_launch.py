@@ -37,8 +37,8 @@ def main(spec_handle: int, word_handle: int) -> None:
         os.chdir(spec["cwd"])
     except OSError as error:
         tell(word_handle, f"cwd {error.errno}")
-    # The interpreter ignores these, and a program would inherit that.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    # What the interpreter ignores, or whoever started the node, a program would inherit.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     os.set_inheritable(word_handle, False)
     os.write(word_handle, b"ready\n")
