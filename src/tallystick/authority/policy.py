@@ -71,13 +71,7 @@ class Rule:
 
     def fits(self, facts: PolicyFacts) -> bool:
         """True when every key of `when` matches; the dynamic half is not asked."""
-        for name, patterns in self.when:
-            if name == "tags":
-                if not any(matches(patterns, tag) for tag in facts.tags):
-                    return False
-            elif not matches(patterns, _fact(facts, name)):
-                return False
-        return True
+        return fits(self.when, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +145,17 @@ class Rules:
         return track
 
 
+def fits(when: tuple[tuple[str, Patterns], ...], facts: PolicyFacts) -> bool:
+    """True when every pattern of a `when` matches the facts."""
+    for name, patterns in when:
+        if name == "tags":
+            if not any(matches(patterns, tag) for tag in facts.tags):
+                return False
+        elif not matches(patterns, _fact(facts, name)):
+            return False
+    return True
+
+
 def scope_of(facts: PolicyFacts) -> dict[str, Any]:
     """What a `where` may read."""
     return {
@@ -212,14 +217,15 @@ def _rule(policy: str, index: int, raw: Mapping[str, Any]) -> Rule:
     if decision == "deny":
         message = f"denied by {label}" + (f": {reason}" if reason else "")
         outcome = Denial(STAGE, "policy.denied", message, label, None)
-    return Rule(_when(policy, path, raw), where, verdict, outcome, label)
+    when = when_of(policy, f"{path}/when", raw.get("when") or {})
+    return Rule(when, where, verdict, outcome, label)
 
 
-def _when(policy: str, path: str, raw: Mapping[str, Any]) -> tuple[tuple[str, Patterns], ...]:
-    when = raw.get("when") or {}
+def when_of(owner: str, path: str, when: Mapping[str, Any]) -> tuple[tuple[str, Patterns], ...]:
+    """The compiled patterns of a `when`; without an origin it is the workflow's."""
     for key in when:
         if key not in WHEN_KEYS:
-            raise _bad(policy, f"{path}/when/{key}", f"when has no key {key}")
+            raise _bad(owner, f"{path}/{key}", f"when has no key {key}")
     found: list[tuple[str, Patterns]] = []
     for key in WHEN_KEYS:
         value = when.get(key)

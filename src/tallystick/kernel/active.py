@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from tallystick.authority.flow import Flow, compile_flows
 from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Effect, Grant, Subscription, Upcast, Workflow
@@ -53,6 +54,7 @@ class Active:
     routes: Mapping[str, tuple[Route, ...]]
     rules: Rules
     slots: Mapping[str, Mapping[str, Grant]]
+    flows: Mapping[str, Flow]
     # Prepared identities by (workflow, effect), made when first asked for.
     sites: dict[tuple[str, str], Site]
     # Agreements that no parameter, key or moment can change, by (workflow, effect, cap slot).
@@ -69,6 +71,7 @@ def activate(catalogue: Catalogue) -> Active:
             workflow: {slot: catalogue.grants[name] for slot, name in bound.items()}
             for workflow, bound in catalogue.bindings.items()
         },
+        flows=compile_flows(catalogue.flows, catalogue.budgets),
         sites={},
         standing={},
     )

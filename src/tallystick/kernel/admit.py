@@ -23,6 +23,7 @@ from tallystick.authority.policy import PolicyFacts, PolicyVerdict
 from tallystick.authority.secrets import forbidden_secret, unknown_secret
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel.active import Agreed
+from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
@@ -248,13 +249,20 @@ def _stands(case: Case, agreed: Agreed) -> bool:
 
 
 # tidy: one record, all of its fields.
-def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened:
+def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened | None:
     """Record an intent that every stage has agreed to."""
     draft, asking, index, wanted = case
     effect, _, held, verdict, grant, rule = agreed
     cell, workflow, tick_seq, logical_ns = asking
     facts = _facts_digest(logical_ns, intent, held.hash)
-    # Flows and budgets are judged here once a manifest can hold them; without any there is room.
+    hold = None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns)
+    claims = None
+    if draft.world.active.flows:
+        asked = _policy_facts(case, effect, params, held)
+        taken = take_room(draft, asked, case.origin(), intent, held=hold is not None)
+        if isinstance(taken, Denial):
+            return _deny(case, taken, Judged("ok", "ok", grant, rule, "no", facts), params, intent)
+        claims, hold = taken.claims, taken.hold or hold
     judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
     inline, by_hash = draft.store(params.bytes)
     length = wanted.timeout_ns
@@ -272,8 +280,8 @@ def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened
         wanted.issuer_ref,
         wanted.idempotency_key,
         None if length is None else min(logical_ns + length, _NEVER_NS),
-        None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns),
-        None,
+        hold,
+        claims,
     )
     draft.open(make(IntentOpened, fields))
     return make(Opened, (intent, effect, params, held, wanted.issuer_ref))

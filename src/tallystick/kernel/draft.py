@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.inputs import Sample
+from tallystick.kernel.levels import Levels
 from tallystick.kernel.parts import INLINE_VALUE_MAX
 from tallystick.kernel.world import World
 from tallystick.model.cells import COMPLETED, FAILED, CellId
@@ -54,6 +55,7 @@ class Draft:
         "created",
         "ended",
         "hops",
+        "levels",
         "opened",
         "records",
         "seq",
@@ -71,6 +73,7 @@ class Draft:
         self.ended: dict[CellId, str] = {}
         self.opened: dict[bytes, IntentOpened] = {}
         self.settled: dict[bytes, None] = {}
+        self.levels: Levels | None = None  # an overlay, once a flow has a say
 
     def add(self, record: Record) -> int:
         """Append a record; its sequence number."""

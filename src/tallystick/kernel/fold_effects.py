@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.kernel import continuation
+from tallystick.kernel import fold_flows as flows
 from tallystick.kernel.fold_mail import inherit, push, stamped
 from tallystick.kernel.parts import OWN_HOLDS, TIMER, Continuation, Intent, Keyed, Mail, Waiter
 from tallystick.kernel.world import RECENT_MAX, World
@@ -23,6 +24,8 @@ def opened(world: World, record: records.IntentOpened) -> None:
     elif record.effect == TIMER:
         intent.due_ns = _deliver_at(record)
     world.intents.put(record.intent, intent)
+    if record.flow is not None:
+        flows.opened(world.levels, record, world.active.flows, world.logical_ns)
     if intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
     cell = world.edit_cell(record.origin.workflow, record.origin.key)
@@ -98,6 +101,8 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
         # What is forgotten as settled is forgotten as evidence too, or it would only grow.
         forgotten, _ = world.recent.popitem(last=False)
         world.drops.pop(forgotten, None)
+    if intent.record.flow is not None:
+        flows.settled(world.levels, intent, record)
     origin = intent.record.origin
     cell = world.edit_cell(origin.workflow, origin.key)
     if cell is not None:
@@ -159,21 +164,27 @@ def released(world: World, record: records.IntentReleased) -> None:
     stamped(world, record.stamp)
     intent = world.intents.edit(record.intent)
     assert intent is not None, "only an open intent is released"
+    if intent.record.flow is not None:
+        flows.released(world.levels, intent, record, world.active.flows, world.logical_ns)
     intent.hold = None
-    if record.hold in OWN_HOLDS:
-        _reschedule(world, intent)
+    if record.cause == flows.QUEUED:
+        intent.hold = {"kind": "capacity", "since_seq": world.seq, "detail": {}}
+        _reschedule(world, intent, intent.record.timeout_at_ns)
+    elif record.hold in OWN_HOLDS:
+        timer = intent.record.effect == TIMER
+        due_ns = _deliver_at(intent.record) if timer else intent.record.timeout_at_ns
+        _reschedule(world, intent, due_ns)
     elif intent.record.effect == TIMER and intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
 
 
-def _reschedule(world: World, intent: Intent) -> None:
+def _reschedule(world: World, intent: Intent, due_ns: int | None) -> None:
     """From the end of its hold to its own: a timer's time, or the owner's timeout."""
-    opened = intent.record
     if intent.due_ns is not None:
-        world.timers.remove(intent.due_ns, opened.intent)
-    intent.due_ns = _deliver_at(opened) if opened.effect == TIMER else opened.timeout_at_ns
-    if intent.due_ns is not None:
-        world.timers.add(intent.due_ns, opened.intent)
+        world.timers.remove(intent.due_ns, intent.record.intent)
+    intent.due_ns = due_ns
+    if due_ns is not None:
+        world.timers.add(due_ns, intent.record.intent)
 
 
 def approval(world: World, record: records.IntentApproval) -> None:

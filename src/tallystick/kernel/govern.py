@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallystick.authority.denial import Denial
+from tallystick.authority.flow import compile_flows
+from tallystick.authority.policy import Rules
 from tallystick.errors import BadDefinition, Conflict, UnknownName
 from tallystick.kernel import quiescence, receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
@@ -86,7 +88,11 @@ def _load(manifest: bytes, blobs: Mapping[bytes, bytes], world: World) -> Catalo
             )
         return canon.decode(data)
 
-    return Catalogue.load(node(canon.text_of(manifest)), node)
+    catalogue = Catalogue.load(node(canon.text_of(manifest)), node)
+    # Folding never refuses, so what it would compile is compiled here first.
+    Rules.compile(catalogue.policies)
+    compile_flows(catalogue.flows, catalogue.budgets)
+    return catalogue
 
 
 def _trust(

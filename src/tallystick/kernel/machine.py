@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tallystick.kernel import govern, settle, snapshot
+from tallystick.kernel import govern, settle, snapshot, tick
 from tallystick.kernel.approve import decide
 from tallystick.kernel.draft import Frame
+from tallystick.kernel.drain import drained
 from tallystick.kernel.fold import fold_frame
 from tallystick.kernel.ingress import submit_event
 from tallystick.kernel.inputs import (
@@ -30,15 +31,29 @@ from tallystick.kernel.inputs import (
     TrustKey,
 )
 from tallystick.kernel.operate import operate
-from tallystick.kernel.tick import advance
 from tallystick.kernel.world import World
 from tallystick.model.frames import Sealed, seal_frame
 
 __all__ = ["accept", "advance", "fold_frame", "submit"]
 
 
+def advance(world: World) -> Frame | None:
+    """The frame of the next ready cell's tick; None when nothing is ready."""
+    frame = tick.advance(world)
+    if frame is not None and (world.active.flows or world.levels.queue):
+        return drained(world, frame, None)
+    return frame
+
+
 def submit(world: World, given: Input) -> Frame:
     """The frame of one external input; raises Rejected or Unavailable, never mutates."""
+    frame = _submitted(world, given)
+    if world.active.flows or world.levels.queue:
+        return drained(world, frame, given)
+    return frame
+
+
+def _submitted(world: World, given: Input) -> Frame:
     # The two that every order brings are asked for first: matching a class costs more.
     if isinstance(given, Submit):
         return submit_event(world, given)

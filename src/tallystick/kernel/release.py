@@ -9,7 +9,9 @@ from __future__ import annotations
 from tallystick.authority.denial import Denial
 from tallystick.kernel import internal, receipts
 from tallystick.kernel.admit import Asking, Case, Opened, judge_again
+from tallystick.kernel.capacity import levels_of, tight_in
 from tallystick.kernel.draft import Draft
+from tallystick.kernel.fold_flows import QUEUED
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import Intent
 from tallystick.model.abi import EffectRequest
@@ -19,12 +21,16 @@ from tallystick.model.records import IntentReleased, Stamp
 from tallystick.values.schema import Admitted
 
 
-def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp) -> None:
-    """Release an intent, or deny it; an internal effect is performed in the same frame."""
+def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp | None) -> None:
+    """Release an intent, or deny it; an internal effect is performed in the same frame.
+
+    What people approved still needs room: without any it goes on to wait for it.
+    """
     record = intent.record
     effect = draft.world.catalogue(intent.manifest).effects[record.effect]
     params = _params(draft, intent, effect)
-    asking = _asking(draft, intent, stamp.logical_ns)
+    now_ns = draft.world.logical_ns + 1 if stamp is None else stamp.logical_ns
+    asking = _asking(draft, intent, now_ns)
     judged = record.judged
     assert judged.capability is not None, "an open intent was judged by a grant"
     assert judged.policy is not None, "and by a rule"
@@ -37,11 +43,20 @@ def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp) -> None:
     if isinstance(said, Denial):
         receipts.deny(draft, record, said, mark)
         return
+    if intent.hold["kind"] == "approval" and _is_tight(draft, intent, now_ns):
+        draft.add(IntentReleased(record.intent, "approval", QUEUED, mark))
+        return
     draft.add(IntentReleased(record.intent, intent.hold["kind"], cause, mark))
     draft.opened[record.intent] = record
     if record.effect in internal.ACTIONS:
         made = Opened(record.intent, effect, params, said.grant, record.issuer_ref)
         internal.perform(draft, asking, made)
+
+
+def _is_tight(draft: Draft, intent: Intent, now_ns: int) -> bool:
+    record = intent.record
+    flows = draft.world.active.flows
+    return bool(tight_in(levels_of(draft), flows, record.flow or (), (record.origin, now_ns)))
 
 
 def _asking(draft: Draft, intent: Intent, logical_ns: int) -> Asking:

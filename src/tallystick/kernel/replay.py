@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 
 from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
-from tallystick.kernel.approve import decide
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.ingress import submit_event
 from tallystick.kernel.inputs import Decide, Sample, Submit
-from tallystick.kernel.machine import fold_frame
+from tallystick.kernel.machine import advance, fold_frame, submit
 from tallystick.kernel.roots import root, state_root
-from tallystick.kernel.tick import advance
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.model.frames import Sealed, is_tick, open_frame, seal_frame
@@ -176,7 +173,7 @@ def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
         principal=first.origin.principal,
     )
     try:
-        return submit_event(world, given).records
+        return submit(world, given).records
     except TallyError:
         return ()
 
@@ -187,7 +184,7 @@ def _decided(world: World, first: IntentApproval) -> tuple[Record, ...]:
     seal_ok = None if first.seal is None else True
     fields = (first.intent, first.principal, first.decision, first.comment, first.seal)
     try:
-        return decide(world, Decide(sample, *fields, seal_ok)).records
+        return submit(world, Decide(sample, *fields, seal_ok)).records
     except TallyError:
         return ()
 

@@ -44,7 +44,7 @@ def state_root_of(world: World, roots: dict[str, bytes]) -> bytes:
             "timers": roots.get("timers", EMPTY),
             "fence": roots.get("fence", EMPTY),
             "expiry": roots.get("expiry", EMPTY),
-            "flows": {},
+            "flows": world.levels.value(world.logical_ns),
             "keys": keys_value(world),
             "revoked": world.revoked,
             "governance": {},

@@ -15,6 +15,7 @@ from tallystick.authority.denial import Denial
 from tallystick.errors import NotCanonical, ReceiptFault, SchemaMismatch
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.drain import next_release_ns
 from tallystick.kernel.ending import end_cell
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
 from tallystick.kernel.parts import CALL, CANCEL, KERNEL, READ, SPAWN, TIMER, Intent
@@ -330,4 +331,8 @@ def _due(draft: Draft, stamp: Stamp, intent: Intent) -> None:
 def next_due_ns(world: World) -> int | None:
     """When the next timer or timeout is due; the node sends a Clock input then."""
     first = world.timers.first()
-    return None if first is None else first[0]
+    due = None if first is None else first[0]
+    if world.levels.queue:
+        room = next_release_ns(world)
+        return due if room is None else room if due is None else min(due, room)
+    return due

@@ -16,6 +16,7 @@ from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.index import EMPTY, Blobs, Stored
 from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.levels import Levels
 from tallystick.kernel.roots import keys_value, root_of, state_root_of
 from tallystick.kernel.world import Settings, Trust, World
 from tallystick.model.abi import Runner
@@ -87,6 +88,7 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
 
 def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
     recent = list(world.recent.items())[-RECENT_KEPT:]
+    flows = world.levels.value(world.logical_ns)
     return {
         "$type": "snapshot@1",
         "world": world.id,
@@ -99,6 +101,7 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         "cells": world.cell_count,
         "keys": keys_value(world),
         "revoked": world.revoked,
+        **({"flows": flows} if flows else {}),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
         "recent": [[intent, status] for intent, status in recent],
     }
@@ -138,6 +141,7 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
         for key, (public, executors, effects, revoked) in raw["keys"].items()
     }
     world.revoked = raw["revoked"]
+    world.levels = Levels.of(raw.get("flows", {}))
     world.drops = dict(raw["drops"])
     for intent, status in raw["recent"]:
         world.recent[intent] = status

@@ -16,6 +16,7 @@ from tallystick.kernel import continuation, leaves
 from tallystick.kernel.active import Active, activate
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.index import EMPTY, Blobs, Nodes
+from tallystick.kernel.levels import Levels
 from tallystick.kernel.parts import Cell, Continuation, Fence, Intent, Keyed, Mail
 from tallystick.kernel.store import Calendar, Store
 from tallystick.model import envelopes
@@ -128,6 +129,7 @@ class World:
         self.mount({})
         self.keys: dict[str, Trust] = {}
         self.revoked: dict[str, str] = {}
+        self.levels = Levels()
         self.ring: deque[CellId] = deque()
         # Beside the state: evidence counters and what settled lately (03 section 9).
         self.drops: dict[bytes, dict[str, int]] = {}

@@ -1,0 +1,151 @@
+"""Flow control, the pure half: which flows a request meets, what it asks of them (06 section 4).
+
+A claim is a flow, the key within it, and the cost against its budget; it stands in the record of
+the intent, so that folding needs no expression.
+Rates are the generic cell rate algorithm on logical time: one integer per place, no refill job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tallystick.authority.denial import Denial
+from tallystick.authority.policy import Patterns, PolicyFacts, fits, scope_of, when_of
+from tallystick.errors import BadDefinition
+from tallystick.values import canon
+from tallystick.values.expr import Expression, ExpressionFault, compile_expression
+
+STAGE: Final = "capacity"
+QUEUE_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much may be spent in one window; without a window, ever."""
+
+    name: str
+    unit: str
+    limit: int
+    scope: str
+    window_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One compiled flow; `gap_ns` is the time between two at an even rate."""
+
+    name: str
+    when: tuple[tuple[str, Patterns], ...]
+    most: Mapping[str, int]
+    key: Expression | None
+    gap_ns: int | None
+    burst: int
+    cost: Expression | None
+    budget: Budget | None
+    queues: bool
+    queue_max: int
+
+    def earliest_ns(self, tat_ns: int) -> int:
+        """When the next one may pass, after the theoretical arrival time of the last."""
+        assert self.gap_ns is not None, "only asked of a flow with a rate"
+        return tat_ns - (self.burst - 1) * self.gap_ns
+
+
+def compile_flows(
+    flows: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
+) -> dict[str, Flow]:
+    """The flows of a manifest by name, in order; refuses a bad expression or an unknown budget."""
+    known = {
+        raw["name"]: Budget(
+            raw["name"], raw["unit"], raw["limit"], raw.get("scope", "world"), raw.get("window_ns")
+        )
+        for raw in budgets
+    }
+    return {raw["name"]: _flow(raw, known) for raw in flows}
+
+
+def _flow(raw: Mapping[str, Any], budgets: Mapping[str, Budget]) -> Flow:
+    name = raw["name"]
+    keyed, rate, paid = raw.get("keyed", {}), raw.get("rate"), raw.get("budget")
+    most = dict(raw.get("max_open", {}))
+    if "max_open" in keyed:
+        most["key"] = keyed["max_open"]
+    if paid is not None and paid["name"] not in budgets:
+        raise _bad(name, "/budget/name", f"there is no budget {paid['name']}")
+    return Flow(
+        name=name,
+        when=when_of(name, "/match", raw.get("match", {})),
+        most=most,
+        key=_expression(name, "/keyed/key", keyed.get("key")),
+        gap_ns=None if rate is None else max(rate["per_ns"] // rate["count"], 1),
+        burst=1 if rate is None else rate.get("burst", 1),
+        cost=None if paid is None else _expression(name, "/budget/cost", paid["cost"]),
+        budget=None if paid is None else budgets[paid["name"]],
+        queues=raw.get("over", "queue") == "queue",
+        queue_max=raw.get("queue_max", QUEUE_MAX),
+    )
+
+
+def _expression(name: str, path: str, source: str | None) -> Expression | None:
+    if source is None:
+        return None
+    try:
+        return compile_expression(source, strict=True)
+    except ExpressionFault as fault:
+        raise _bad(name, path, f"{fault.code} {fault.message}") from fault
+
+
+def _bad(name: str, path: str, message: str) -> BadDefinition:
+    return BadDefinition(message, code="flow.bad_flow", where={"flow": name, "path": path})
+
+
+def claims_of(flows: Mapping[str, Flow], facts: PolicyFacts) -> list[dict[str, Any]] | Denial:
+    """What a request asks of each flow that it meets, in order, as it is recorded.
+
+    A key or a cost that cannot be computed denies.
+    """
+    made: list[dict[str, Any]] = []
+    scope: dict[str, Any] | None = None
+    for flow in flows.values():
+        if not fits(flow.when, facts):
+            continue
+        scope = scope if scope is not None else scope_of(facts)
+        try:
+            made.append(_claim(flow, scope, facts))
+        except ExpressionFault as fault:
+            message = f"flow {flow.name}: {fault.code} {fault.message}"
+            return Denial(STAGE, "flow.cost_fault", message, flow.name)
+    return made
+
+
+def _claim(flow: Flow, scope: Mapping[str, Any], facts: PolicyFacts) -> dict[str, Any]:
+    claim: dict[str, Any] = {"flow": flow.name}
+    if flow.key is not None:
+        claim["key"] = _text(flow.key.evaluate(scope))
+    if flow.cost is not None and flow.budget is not None:
+        cost = flow.cost.evaluate(scope)
+        if type(cost) is not int or cost < 0:
+            raise ExpressionFault("a cost is a natural number")
+        budget = flow.budget
+        places = {
+            "world": "",
+            "workflow": f" {facts.workflow}",
+            "cell": f" {facts.workflow} {facts.key.hex()}",
+            "key": f" {claim.get('key', '')}",
+        }
+        claim["cost"] = cost
+        claim["budget"] = budget.name + places[budget.scope]
+        claim["unit"] = budget.unit
+        claim["window"] = facts.now_ns // budget.window_ns if budget.window_ns else 0
+    return claim
+
+
+def _text(value: Any) -> str:
+    """A key as text; what is no text or number is named by its hash."""
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    return canon.hash_of(canon.encode(value))

@@ -1,0 +1,154 @@
+"""Levels: how full each flow is, and who waits for room (06 section 4).
+
+One object is part of the world and changed by `fold` alone; a decision works on an overlay of it,
+so that later effects of one frame see earlier ones.
+A world without flows has empty levels, which cost nothing and leave its root as it was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tallystick.authority.flow import Flow
+from tallystick.model.records import Origin
+
+Claims = Sequence[Mapping[str, Any]]
+
+
+class Waiting(NamedTuple):
+    """A held intent in its place: the order of asking."""
+
+    tick_seq: int
+    index: int  # type: ignore[assignment]  # the ABI's word; tuple.index is not used
+    intent: bytes
+
+
+class Levels:
+    """Open and queued counts and arrival times by place, budgets, and who waits in which order."""
+
+    __slots__ = ("base", "budgets", "open", "queue", "queued", "tats")
+
+    def __init__(self, base: Levels | None = None) -> None:
+        self.base = base
+        self.open: dict[str, int] = {}
+        self.queued: dict[str, int] = {}
+        self.tats: dict[str, int] = {}
+        self.budgets: dict[str, tuple[int, int, int]] = {}  # window, spent, reserved
+        self.queue: list[Waiting] = [] if base is None else list(base.queue)
+
+    def find(self, table: str, name: str, default: Any) -> Any:
+        """An entry of a table, of the overlay or of what lies under it."""
+        found = getattr(self, table).get(name)
+        if found is not None:
+            return found
+        return default if self.base is None else self.base.find(table, name, default)
+
+    def open_at(self, place: str) -> int:
+        """How many are out at a place."""
+        return int(self.find("open", place, 0))
+
+    def queued_at(self, place: str) -> int:
+        """How many wait at a place."""
+        return int(self.find("queued", place, 0))
+
+    def tat_at(self, place: str) -> int:
+        """The theoretical arrival time at a place; 0 when nothing came lately."""
+        return int(self.find("tats", place, 0))
+
+    def budget_at(self, name: str, window: int) -> tuple[int, int]:
+        """What of a budget is spent in a window, and what is reserved."""
+        held, spent, reserved = self.find("budgets", name, (window, 0, 0))
+        return (spent if held == window else 0), reserved
+
+    # ---- changes ----------------------------------------------------------------------------
+
+    def enter(self, claims: Claims, origin: Origin, flows: Mapping[str, Flow], now_ns: int) -> None:
+        """An intent goes out: it counts at every place, and the rate moves on."""
+        for claim in claims:
+            for place in places(claim, origin):
+                self.open[place] = self.open_at(place) + 1
+            flow = flows.get(claim["flow"])
+            if flow is not None and flow.gap_ns is not None:
+                at = place_of(claim)
+                self.tats[at] = max(self.tat_at(at), now_ns) + flow.gap_ns
+
+    def leave(self, claims: Claims, origin: Origin) -> None:
+        """An intent that was out is settled."""
+        for claim in claims:
+            for place in places(claim, origin):
+                self.open[place] = self.open_at(place) - 1
+
+    def wait(self, claims: Claims, who: Waiting) -> None:
+        """An intent waits for room."""
+        insort(self.queue, who)
+        for claim in claims:
+            self.queued[place_of(claim)] = self.queued_at(place_of(claim)) + 1
+
+    def unwait(self, claims: Claims, who: Waiting) -> None:
+        """An intent waits no longer."""
+        at = bisect_left(self.queue, who)
+        assert self.queue[at] == who, "what waited stands in the queue"
+        del self.queue[at]
+        for claim in claims:
+            self.queued[place_of(claim)] = self.queued_at(place_of(claim)) - 1
+
+    def reserve(self, claims: Claims) -> None:
+        """Set aside the cost of an intent that opens."""
+        for claim in claims:
+            if "budget" in claim:
+                name, window = claim["budget"], claim["window"]
+                spent, reserved = self.budget_at(name, window)
+                self.budgets[name] = (window, spent, reserved + claim["cost"])
+
+    def spend(self, claims: Claims, usage: Mapping[str, int] | None, *, out: bool) -> None:
+        """Settle what was set aside: to what was used, to all of it, or to nothing."""
+        for claim in claims:
+            if "budget" in claim:
+                window, spent, reserved = self.find("budgets", claim["budget"], (0, 0, 0))
+                used = (usage or {}).get(claim["unit"])
+                paid = (claim["cost"] if used is None else used) if out else 0
+                self.budgets[claim["budget"]] = (window, spent + paid, reserved - claim["cost"])
+
+    # ---- the whole --------------------------------------------------------------------------
+
+    def value(self, now_ns: int) -> dict[str, Any]:
+        """Everything that counts, as one value for the root and the snapshot; empty when it is."""
+        assert self.base is None, "only the levels of a world are kept"
+        tables = {
+            "open": {place: count for place, count in self.open.items() if count},
+            "queued": {place: count for place, count in self.queued.items() if count},
+            "tats": {place: tat for place, tat in self.tats.items() if tat > now_ns},
+            "budgets": {name: list(row) for name, row in self.budgets.items()},
+            "queue": [list(who) for who in self.queue],
+        }
+        return {name: table for name, table in tables.items() if table}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Levels:
+        """The levels behind a value."""
+        made = cls()
+        made.open = dict(value.get("open", {}))
+        made.queued = dict(value.get("queued", {}))
+        made.tats = dict(value.get("tats", {}))
+        made.budgets = {name: tuple(row) for name, row in value.get("budgets", {}).items()}
+        made.queue = [Waiting(*row) for row in value.get("queue", ())]
+        return made
+
+
+def place_of(claim: Mapping[str, Any]) -> str:
+    """Where a claim's rate and queue are: at its key, or at the flow."""
+    key = claim.get("key")
+    name: str = claim["flow"]
+    return name if key is None else f"{name} key {key}"
+
+
+def places(claim: Mapping[str, Any], origin: Origin) -> Iterator[str]:
+    """Every place at which a claim counts as open."""
+    name = claim["flow"]
+    yield f"{name} world"
+    yield f"{name} workflow {origin.workflow}"
+    yield f"{name} cell {origin.workflow} {origin.key.hex()}"
+    if "key" in claim:
+        yield f"{name} key {claim['key']}"
