@@ -14,7 +14,8 @@ from tallystick.kernel.inputs import Activate, Decide, Operate
 from tallystick.model.records import IntentDenied, IntentOpened, IntentReleased, ReceiptSettled
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
-from tests.rig import Rig, bundle_of, check
+from tallystick.views.effects import Settlements
+from tests.rig import WORLD, Rig, bundle_of, check
 from tests.worlds import ASK, GO, LAB, SPAWN, ask, go, lab_authority, lab_documents, lab_function
 
 CODE = ("t/code@1", "lab")
@@ -229,6 +230,8 @@ def test_approved_still_needs_room() -> None:
     intent = next(r.intent for r in rig.records(IntentOpened) if r.hold)
     rig.do(Decide(rig.clock.sample(), intent, "bob", "approve"))
     assert asked(rig) == ["1"]
+    seen = Settlements().read(rig.journal.read(WORLD)).known[intent]
+    assert seen.hold == rig.world.intents.get(intent).hold
     rig.pass_time(2 * SECOND)
     assert held(rig) == 1, "the time to decide is over, and it was decided"
     end(rig, 1)

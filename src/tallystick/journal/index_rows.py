@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import apsw
 
+from tallystick.kernel.fold_flows import QUEUED
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, CellId
 from tallystick.model.record_types import (
     CellFailed,
@@ -138,7 +139,9 @@ def _attempted(db: apsw.Connection, world: str, _seq: int, record: EffectAttempt
 
 
 def _released(db: apsw.Connection, world: str, _seq: int, record: IntentReleased) -> None:
-    db.execute("UPDATE intent SET hold=NULL WHERE world=? AND intent=?", (world, record.intent))
+    hold = "capacity" if record.cause == QUEUED else None  # from the people into the queue
+    row = (hold, world, record.intent)
+    db.execute("UPDATE intent SET hold=? WHERE world=? AND intent=?", row)
 
 
 def _forked(db: apsw.Connection, world: str, _seq: int, record: WorldForked) -> None:

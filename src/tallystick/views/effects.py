@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected, UnknownName
+from tallystick.kernel.fold_flows import QUEUED
 from tallystick.kernel.parts import OWN_HOLDS, Intent
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -160,6 +161,13 @@ class Halves:
         }
 
 
+def _next_hold(record: IntentReleased, seq: int) -> dict[str, Any] | None:
+    """What holds an effect behind a release: nothing, or the queue that it went on to."""
+    if record.cause != QUEUED:
+        return None
+    return {"kind": "capacity", "since_seq": seq, "detail": {}}
+
+
 class Settlements:
     """Folds frames to the effects in them; only those opened within the frames are known.
 
@@ -180,7 +188,7 @@ class Settlements:
                 case EffectAttempted() if record.intent in known:
                     known[record.intent].attempts = record.attempt
                 case IntentReleased() if record.intent in known:
-                    known[record.intent].hold = None
+                    known[record.intent].hold = _next_hold(record, seq)
                 case ReceiptSettled() if record.intent in known:
                     known[record.intent].receipt = record
                     known[record.intent].receipt_seq = seq
