@@ -250,8 +250,10 @@ def test_parallel_iterations_may_not_write_two_values() -> None:
     [
         (f"step: a, {NOOP}, next: {{arcs: [{{step: a, when: '{{{{ 1 / 0 }}}}'}}]}}", "P401"),
         (
-            f"step: a, {NOOP}, next: {{arcs: [{{step: a, when: '{{{{ not ctx.n }}}}',"
-            " args: {x: '{{ 1 / 0 }}'}}]}",
+            (
+                f"step: a, {NOOP}, next: {{arcs: [{{step: a, when: '{{{{ not ctx.n }}}}',"
+                " args: {x: '{{ 1 / 0 }}'}}]}"
+            ),
             "P401",
         ),
         (f"step: a, {NOOP}, set_ctx: {{x: '{{{{ 1 / 0 }}}}'}}", "P208"),
