@@ -7,6 +7,7 @@ too large to pass on: what templates see of it without reading it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from tallystick.values import canon
@@ -26,6 +27,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return value
+
+
+@lru_cache(maxsize=64)
+def _decoded(data: bytes) -> Any:
+    """A stored value, shared by the ticks that read it: nobody changes what was read.
+
+    A loop reads its items at every tick, and decoding them each time would cost as much as the
+    loop is long.
+    """
+    return canon.decode(data)
 
 
 class Values:
@@ -57,7 +68,7 @@ class Values:
     def blob(self, name: str) -> Any:
         """The value of a blob that this execution made."""
         data = self.made.get(name)
-        return canon.decode(self._content(name) if data is None else data)
+        return _decoded(self._content(name) if data is None else data)
 
     def _load(self, kept: Kept) -> Any:
         if kept["n"] > RESOLVE_MAX:
