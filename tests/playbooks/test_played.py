@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,17 @@ def test_their_hermetic_playbooks(
     assert part.items() <= found.results[step].items()
 
 
+@contextmanager
+def surroundings(**names: str) -> Iterator[None]:
+    """The environment of the node with these names in it."""
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+
+
 ALL: list[tuple[str, dict[str, Any]]] = [
     ("01", {"step_runs": 3}),
     ("04", {"step_runs": 3}),
@@ -69,18 +82,15 @@ ALL: list[tuple[str, dict[str, Any]]] = [
 @sandboxed
 @pytest.mark.skipif("TALLY_PLAYBOOKS_ALL" not in os.environ, reason="takes minutes")
 @pytest.mark.parametrize(("number", "wanted"), ALL)
-def test_all_their_playbooks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, wanted: dict[str, Any]
-) -> None:
+def test_all_their_playbooks(tmp_path: Path, number: str, wanted: dict[str, Any]) -> None:
     """PB-26: step-runs, iterations and requests as the index of the collection says."""
-    monkeypatch.setenv("TEST_SECRET", "s3cr3t-value")
 
     async def main(service: Paged) -> Any:
         async with playing(tmp_path) as (node, world):
             await request(node, world, their(number), workload={"api_url": service.url})
             return await ended(node, world, seconds=300)
 
-    with paged() as service:
+    with paged() as service, surroundings(TEST_SECRET="s3cr3t-value"):
         found = asyncio.run(main(service))
     assert found.status == "success", found.net["failures"]
     assert sum(found.runs.values()) == wanted["step_runs"], found.runs
