@@ -395,25 +395,26 @@ class Driver:
         self.run_until_idle()
         return ticket
 
-    def unfinished(self) -> list[Deferred]:
-        """The open intents that an executor owes an outcome, in the order they were opened."""
-        found = [
-            (intent.seq, path, intent.record.effect, intent.record.executor)
-            for path, intent in self.world.intents.entries()
-            if not kernel_owned(intent) and intent.hold is None
-        ]
-        return [Deferred(self.world.id, path, *served) for _, path, *served in sorted(found)]
-
     def resume(self) -> None:
         """After opening: attempt every open intent again, in the order they were opened.
 
         Whether the outside was touched before the crash cannot be known, so each attempt is
         journaled before it is published.
         """
-        for name in self.unfinished():
+        for name in unfinished(self.world):
             sample = self.clock.sample()
             self.offer(Operate(sample, "attempt", "node", "restart", intent=name.intent))
         self.run_until_idle()
+
+
+def unfinished(world: World) -> list[Deferred]:
+    """The open intents that an executor owes an outcome, in the order they were opened."""
+    found = [
+        (intent.seq, path, intent.record.effect, intent.record.executor)
+        for path, intent in world.intents.entries()
+        if not kernel_owned(intent) and intent.hold is None
+    ]
+    return [Deferred(world.id, path, *served) for _, path, *served in sorted(found)]
 
 
 def kernel_owned(intent: Intent) -> bool:

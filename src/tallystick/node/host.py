@@ -27,7 +27,7 @@ from tallystick.kernel.world import Settings
 from tallystick.node.asks import Asks
 from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
-from tallystick.node.driver import Deferred, Ports
+from tallystick.node.driver import Ports
 from tallystick.node.duties import Duties
 from tallystick.node.engine import Engine, Out, Pace
 from tallystick.node.files import Files, Lock
@@ -144,18 +144,18 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
 
         backup = str(about.get("restored_from")) if row.state == RESTORED else None
 
-        def host(world: str = row.world, backup: str | None = backup) -> tuple[int, list[Deferred]]:
+        def host(world: str = row.world, backup: str | None = backup) -> int:
             hosted = node.hosting.open(world, backup)
             node.engine.worlds[world] = hosted
-            return hosted.driver.head.seq, hosted.driver.unfinished()
+            return hosted.driver.head.seq
 
-        head, unfinished = await node.on_kernel(host)
+        head = await node.on_kernel(host)
         if backup is not None:
             await node.write(partial(_mark_open, row.world))
         node.welcome(row.world, head)
         await node.work.open(row.world)
         if not passive:
-            node.resume.add(unfinished)
+            node.resume.begin(row.world, head)
 
 
 def _about(reader: Reader) -> dict[str, Any]:

@@ -357,7 +357,7 @@ class Node:
         while True:
             # Nothing outside, then nothing inside, and nothing passed between the two meanwhile.
             head = self.feed.head(world)
-            outside = self.dispatch.works_for(world)
+            outside = self.dispatch.works_for(world) or self.resume.works
             busy = await self.on_kernel(lambda: self.engine.busy(world))
             still = head == self.feed.head(world)
             if still and not (outside or busy or self.dispatch.works_for(world)):

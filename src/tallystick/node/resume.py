@@ -14,7 +14,7 @@ from typing import Final
 
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Operate
-from tallystick.node.driver import Deferred, Published, Ticket
+from tallystick.node.driver import Deferred, Published, Ticket, unfinished
 from tallystick.node.engine import Hosted
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
@@ -32,23 +32,32 @@ class Resume:
         self._node = node
         self._left: deque[Deferred] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._lists: dict[asyncio.Task[None], None] = {}
 
     @property
-    def left(self) -> int:
-        """How many have not been taken up yet."""
-        return len(self._left)
+    def works(self) -> bool:
+        """True while something that was open at the start has not been taken up yet."""
+        return bool(self._left or self._lists)
 
-    def add(self, names: list[Deferred]) -> None:
-        """Take these up, behind what waits already."""
+    def begin(self, world: str, head: int) -> None:
+        """Take up what was open at a sequence; it is listed beside service, which does not wait."""
+        task = asyncio.create_task(self._list(world, head))
+        self._lists[task] = None
+        task.add_done_callback(lambda done: self._lists.pop(done, None))
+
+    async def _list(self, world: str, head: int) -> None:
+        names = await self._node.past(world, head, unfinished)
         self._left.extend(names)
         if self._left and self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Take up nothing more; what is left is open in the journal."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [*self._lists, *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _run(self) -> None:
         node = self._node
