@@ -161,6 +161,12 @@ def test_memory_stops_at_the_limit() -> None:
     assert (halted.code, halted.fuel) == ("trap", 0)
 
 
+def test_limits_beyond_the_engine_are_its_own() -> None:
+    """X-03: a limit that no engine can count to does not wrap around to a small one."""
+    rig = WasmRig(FINE, fuel=2**64 // 100 + 1, memory_bytes=2**64 - 1)
+    assert isinstance(rig.tick(rig.lane(pooled=True), None, 1), Ran)
+
+
 def test_the_engine_has_no_clock_and_one_nan() -> None:
     """X-12, AU-19: NaN has one bit pattern, whatever the machine would have made of it."""
     check = (

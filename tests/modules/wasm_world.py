@@ -21,17 +21,18 @@ FLOW = "t/flow@1"
 
 
 def documents(artifact: str, **limits: int) -> list[dict[str, Any]]:
-    """A keyed counter whose code is that artifact; `limits` narrow the workflow's."""
+    """A keyed counter whose code is that artifact; `limits` are the manifest's."""
     runtime = {"kind": "wasm", "artifact": {"kind": "wasm_module", "hash": artifact}}
     return [
         schema(STEP, record(name=TEXT, n=NAT)),
         schema(COUNT, record(total=NAT)),
         schema("t/Name@1", TEXT),
         {"$kind": "defmodule", "name": "t/code@1", "runtime": runtime},
-        workflow(FLOW, COUNT, STEP, key_schema="t/Name@1", lifecycle="entity", limits=limits),
+        workflow(FLOW, COUNT, STEP, key_schema="t/Name@1", lifecycle="entity"),
         {
             "$kind": "manifest",
             "air_version": "2",
+            "limits": limits,
             "routing": {"subscriptions": [{"event": STEP, "workflow": FLOW, "key_field": "name"}]},
         },
     ]

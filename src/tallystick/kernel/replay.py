@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
@@ -56,12 +56,16 @@ class Found(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """A finished verification: how much was run again, and the first difference if any."""
+    """A finished verification: how much was run again, and the first difference if any.
+
+    `unverifiable` counts the faults of another engine's own limits: they are kept as recorded.
+    """
 
     ticks: int
     records: int
     root: bytes
     first: Found | None
+    unverifiable: int = 0
 
 
 def fold_frames(world: World, frames: Iterable[Sealed]) -> None:
@@ -105,7 +109,7 @@ def open_world(
 
 def verify(world: World, frames: Iterable[Sealed]) -> Verified:
     """Run everything again from where the world stands; stops at the first difference."""
-    ticks = records = 0
+    ticks = records = unverifiable = 0
     for frame in frames:
         if is_tick(frame.body):
             again = _run_again(world, frame)
@@ -117,11 +121,13 @@ def verify(world: World, frames: Iterable[Sealed]) -> Verified:
         _, _, _, recorded = open_frame(frame.body)
         records += len(recorded)
         found = _compare(world, recorded)
-        if found is not None:
-            return Verified(ticks, records, root(world), found)
+        if found is _ENGINES_OWN:
+            unverifiable += 1
+        elif found is not None:
+            return Verified(ticks, records, root(world), found, unverifiable)
         ticks += type(recorded[0]) in (Ticked, WorkflowFaulted)
         fold_frame(world, recorded, frame.hash)
-    return Verified(ticks, records, root(world), None)
+    return Verified(ticks, records, root(world), None, unverifiable)
 
 
 def _run_again(world: World, frame: Sealed) -> tuple[Record, ...] | None:
@@ -144,6 +150,11 @@ def _compare(world: World, recorded: list[Record]) -> Found | None:
     if type(first) in (Ticked, WorkflowFaulted):
         frame = advance(world)
         made: tuple[Record, ...] = () if frame is None else frame.records
+        assert isinstance(first, Ticked | WorkflowFaulted), "looked at above"
+        if made and _is_elsewhere(first, made[0]):
+            if _is_engines_own(first):
+                return _ENGINES_OWN
+            made = (_counted_as(first, made[0]), *made[1:])
         return _difference(seq, recorded, made)
     if isinstance(first, EventAdmitted) and first.stamp is not None:
         return _difference(seq, recorded, _submitted(world, first))
@@ -152,6 +163,32 @@ def _compare(world: World, recorded: list[Record]) -> Found | None:
     if isinstance(first, SnapshotTaken):
         return _check_roots(world, first, seq)
     return None
+
+
+_ENGINES_OWN: Final = Found(0, None, None, "engine", None, None)
+_METERED: Final = "wasmtime/"  # what an instruction costs is the engine's business, by version
+
+
+def _is_elsewhere(first: Ticked | WorkflowFaulted, made: Record) -> bool:
+    """True when a tick was recorded under another version of the engine that runs it now."""
+    if not isinstance(made, Ticked | WorkflowFaulted) or first.engine == made.engine:
+        return False
+    return str(first.engine).startswith(_METERED) and str(made.engine).startswith(_METERED)
+
+
+def _counted_as(first: Ticked | WorkflowFaulted, made: Record) -> Record:
+    """What was made now, under the fuel and the engine of the record."""
+    if isinstance(made, Ticked):
+        return made._replace(fuel=first.fuel, engine=first.engine)
+    assert isinstance(made, WorkflowFaulted), "only ticks and faults have an engine"
+    return made._replace(fuel=first.fuel, engine=first.engine)
+
+
+def _is_engines_own(first: Ticked | WorkflowFaulted) -> bool:
+    """True for a fault that only the engine of its time can give again: its fuel, its stack."""
+    if not isinstance(first, WorkflowFaulted):
+        return False
+    return first.code == "fuel" or (first.code == "trap" and "stack_overflow" in first.message)
 
 
 def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:

@@ -22,6 +22,8 @@ from tallystick.modules.wasm_raw import Outside, Plain, calls
 from tallystick.values import canon
 
 INIT: Final = "init"
+FUEL_MAX: Final = 2**63 - 1  # what the engine can count
+MEMORY_MAX: Final = 2**32  # what a module can name
 
 
 class Blobs(Protocol):
@@ -146,7 +148,8 @@ class WasmLane:
 
     def _attempt(self, compiled: Compiled, call: Call) -> Answered | Halted | None:
         """One run to its end; None when it was interrupted from outside."""
-        cap = Cap(call.limits.fuel * FUEL_SCALE, call.limits.memory_bytes)
+        fuel, memory = call.limits.fuel * FUEL_SCALE, call.limits.memory_bytes
+        cap = Cap(min(fuel, FUEL_MAX), min(memory, MEMORY_MAX))
         place = (call.artifact, cap.memory_bytes)
         guest = self._idle.pop(place, None)
         fresh = guest is None
@@ -166,7 +169,7 @@ class WasmLane:
             left = 0 if guest is None else guest.fuel()
             return _trapped(trap, call.limits.fuel, cap.fuel - left)
         except WasmtimeError:
-            message = f"the module needs more than memory_bytes {cap.memory_bytes}"
+            message = f"the module needs more than memory_bytes {memory}"
             return Halted("trap", message, 0, ENGINE)
 
 

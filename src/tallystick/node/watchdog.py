@@ -3,8 +3,8 @@
 A tick only decides and changes nothing, so it can be broken off at any point and leaves no trace.
 The exception is raised in the kernel's thread, and only while that thread is inside the guarded
 block: leaving the block and firing exclude each other by a lock.
-Code that never returns to the interpreter cannot be stopped this way; the fuel of its lane is what
-bounds it.
+WASM code does not return to the interpreter, so it is interrupted besides.
+Other code that never returns cannot be stopped this way; the fuel of its lane is what bounds it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import threading
 import time
 from types import TracebackType
 from typing import Final
+
+from tallystick.modules.wasm_door import interrupt_wasm
 
 TICK_SECONDS_MAX: Final = 5.0
 _LOOK_S: Final = 0.25
@@ -75,6 +77,7 @@ class Watchdog:
         assert self._guarded is not None, "a started watchdog guards a thread"
         ident = ctypes.c_ulong(self._guarded.ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TickStopped))
+        interrupt_wasm()  # after the exception is on its way, or the lane would run the tick again
 
 
 def _await_arrival() -> None:

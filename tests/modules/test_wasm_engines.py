@@ -1,0 +1,74 @@
+"""A journal of another engine version is verified in all that does not depend on it (AU-21)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallystick.model.abi import Halted, Ran
+from tallystick.modules.runners import Runners
+from tallystick.modules.wasm_engine import ENGINE
+from tests.modules.wasm_world import STEP, WasmRig, output, says, wat
+
+OTHER = "wasmtime/48.0.1/00000000"
+# The number of the event's key decides: an input of another length runs on for ever.
+PICKY = says(
+    output(4),
+    "(if (i32.gt_u (local.get 1) (i32.const 90)) (then (loop br 0)))",
+)
+DEEP = (
+    "(func $f (param i32 i32) (result i64) (call $f (i32.const 1) (i32.const 1)))"
+    ' (export "flow" (func $f))'
+)
+
+
+class Elsewhere(Runners):
+    """The same lane as if under another version: other fuel, another name, more patience."""
+
+    def tick(self, *given: Any) -> Ran | Halted:
+        ran = super().tick(*given)
+        if isinstance(ran, Ran):
+            return ran._replace(fuel=ran.fuel * 2, engine=OTHER, **self.changed(ran))
+        return ran._replace(fuel=ran.fuel * 2, engine=OTHER)
+
+    def changed(self, ran: Ran) -> dict[str, Any]:
+        return {}
+
+
+class Wrong(Elsewhere):
+    """And one that answers another thing besides."""
+
+    def changed(self, ran: Ran) -> dict[str, Any]:
+        return {"envelope": ran.envelope + b"\0"}
+
+
+@pytest.mark.clause("X-02")
+def test_only_what_the_engine_counts_is_left_out() -> None:
+    """AU-21: fuel faults are counted as unverifiable; every other tick is compared and equal."""
+    rig = WasmRig(wat(PICKY), fuel=1000)
+    for name in ("a", "b", "n" * 40, "c"):
+        rig.send(STEP, {"name": name, "n": 1})
+    here = rig.verify()
+    assert (here.first, here.unverifiable) == (None, 0)
+    there = rig.verify(Elsewhere(rig.driver.blobs))
+    assert (there.first, there.unverifiable) == (None, 1)
+    assert there.ticks == here.ticks
+    assert there.root == here.root
+    assert ENGINE != OTHER
+
+
+def test_a_stack_is_the_engines_own_too() -> None:
+    """AU-21: how deep a stack goes differs by version, so its overflow is not compared."""
+    rig = WasmRig(wat(DEEP))
+    rig.send(STEP, {"name": "a", "n": 1})
+    assert rig.verify(Elsewhere(rig.driver.blobs)).unverifiable == 1
+
+
+def test_another_answer_is_still_found() -> None:
+    """AU-21 control: under another engine a different output is a difference."""
+    rig = WasmRig(wat(PICKY), fuel=1000)
+    rig.send(STEP, {"name": "a", "n": 1})
+    found = rig.verify(Wrong(rig.driver.blobs)).first
+    assert found is not None
+    assert found.field == "output"
