@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from wasmtime import Instance, Store
+from wasmtime import Store
 
 from tallystick.modules import wasm_raw
 from tallystick.modules.wasm_engine import Compiled, engine
@@ -44,7 +44,7 @@ class Guest:
         store.set_limits(cap.memory_bytes, -1, 1, -1, 1)
         store.set_epoch_deadline(1)
         store.set_fuel(cap.fuel)  # also tables and globals are filled by metered code
-        self._calls = calls(store, Instance(store, compiled.module, ()))
+        self._calls = calls(store, calls.link(store, compiled.module))
         if INITIALIZE in compiled.binary.exports:
             self._calls.call(self._calls.export(INITIALIZE))
         self._alloc = self._calls.export("alloc")

@@ -13,7 +13,7 @@ from ctypes import POINTER, byref, c_size_t, c_uint64, c_void_p, memmove, string
 from importlib import import_module
 from typing import Any, Final
 
-from wasmtime import Instance, Store, Trap, WasmtimeError
+from wasmtime import Instance, Module, Store, Trap, WasmtimeError
 
 
 class Outside(Exception):  # noqa: N818 - no error of ours: what a module says about its memory
@@ -27,6 +27,11 @@ class Plain:
         self._store = store
         self._exports: Any = instance.exports(store)
         self._memory: Any = self._exports["memory"]
+
+    @staticmethod
+    def link(store: Store, module: Module) -> Instance:
+        """An instance of a module without imports; raises `Trap` if its start does."""
+        return Instance(store, module, ())
 
     def export(self, name: str) -> Any:
         """A function or a global by its name; it exists."""
@@ -71,9 +76,20 @@ class Raw(Plain):
         self._context: Any = store._context()
         self._instance: Any = instance._instance
         self._memory = self.export("memory")
-        self._values: Any = (_VALUES)()
+        self._values: Any = _VALUES()
         self._trap: Any = _TRAP()
         self._left = c_uint64(0)
+
+    @staticmethod
+    def link(store: Store, module: Module) -> Instance:
+        """An instance of a module without imports; raises `Trap` if its start does."""
+        made, trap = _INSTANCE(), _TRAP()
+        error = _NEW(store._context(), module.ptr(), None, 0, byref(made), byref(trap))
+        if error:
+            raise WasmtimeError._from_ptr(error)
+        if trap:
+            raise Trap._from_ptr(trap)
+        return Instance._from_raw(made)
 
     def export(self, name: str) -> Any:
         """The handle of an export; which kind it is was checked at load."""
@@ -146,6 +162,8 @@ try:
     _EXTERN: Final[Any] = _private.wasmtime_extern
     _TRAP: Final[Any] = POINTER(_private.wasm_trap_t)
     _ERROR: Final[Any] = POINTER(_private.wasmtime_error_t)
+    _INSTANCE: Final[Any] = _private.wasmtime_instance_t
+    _NEW: Final[Any] = _private._wasmtime_instance_new
     _FIND: Final[Any] = _private._wasmtime_instance_export_get
     _FUEL: Final[Any] = _private._wasmtime_context_get_fuel
     _CALL: Final[Any] = _typed(_dll, "wasmtime_func_call_unchecked", _ERROR, 5)
@@ -154,7 +172,7 @@ try:
     _SIZE: Final[Any] = _typed(_dll, "wasmtime_memory_data_size", c_size_t, 2)
     _GET: Final[Any] = _typed(_dll, "wasmtime_global_get", None, 3)
     _SET: Final[Any] = _typed(_dll, "wasmtime_global_set", _ERROR, 3)
-    _ = Store._context, Trap._from_ptr, WasmtimeError._from_ptr
+    _ = Store._context, Instance._from_raw, Trap._from_ptr, WasmtimeError._from_ptr
     calls: type[Plain] = Raw
 except (AttributeError, ImportError):
     calls = Plain
