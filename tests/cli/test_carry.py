@@ -170,3 +170,21 @@ def test_gc_takes_orphans_and_nothing_else(tmp_path: Path):
     assert tally("verify", "--bundle", str(archive), "--json").value["ok"] is True
     assert tally("verify", "--full", *words).value["ok"] is True
     assert tally("world", "root", *words).value["root"] == root
+
+
+def test_a_tick_that_keeps_the_state_is_no_damage(tmp_path: Path):
+    """ND-23, ND-25: the second tick names a state whose bytes stand in the first one's record."""
+    folder = hello(tmp_path / "app")
+    app = folder / "app.py"
+    app.write_text(app.read_text().replace("guest.replace(visits=guest.visits + 1)", "guest"))
+    data = ("--data", str(folder / ".tally"), "--json")
+    assert tally("world", "create", "main", "--bundle", str(app), *data).code == 0
+    for _ in range(2):
+        assert tally("send", "demo/Greet@1", '{"name": "Ada"}', *data).code == 0
+    assert tally("cell", "show", GREETER, "Ada", *data).value["state"] == {"visits": 0}
+    found = tally("verify", *data)
+    assert (found.code, found.value["first_bad"]) == (0, None)
+    copy = str(tmp_path / "copy")
+    assert tally("backup", copy, *data).code == 0
+    back = tally("restore", copy, "--into", str(tmp_path / "back"), "--json")
+    assert back.code == 0, back.err

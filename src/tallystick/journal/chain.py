@@ -209,7 +209,8 @@ def named_by(record: Record) -> Iterator[bytes]:
         if record.value is None and record.value_hash is not None:
             yield record.value_hash
     elif isinstance(record, Ticked):
-        if record.state is None and record.after is not None:
+        # A tick that keeps the state names it only: the record that made it holds or names its bytes.
+        if record.state is None and record.after not in (None, record.before):
             yield record.after
         yield from record.blobs or ()
     elif isinstance(record, IntentOpened | IntentDenied):
