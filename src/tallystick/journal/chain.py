@@ -209,7 +209,7 @@ def named_by(record: Record) -> Iterator[bytes]:
         if record.value is None and record.value_hash is not None:
             yield record.value_hash
     elif isinstance(record, Ticked):
-        # A tick that keeps the state names it only: the record that made it holds or names its bytes.
+        # A tick that keeps the state only names it: the bytes are with the record that made it.
         if record.state is None and record.after not in (None, record.before):
             yield record.after
         yield from record.blobs or ()
