@@ -63,9 +63,9 @@ def test_a_key_that_does_not_fit_is_refused_with_code_and_place():
     """KN-08: the refusal has the code of a mismatch and the path of the key field."""
     rig = Rig(lab_documents(), {CODE: lab_function()})
     catalogue = rig.world.active.catalogue
-    (way,) = catalogue.subscriptions
+    way, *ours = catalogue.subscriptions
     bent = dataclasses.replace(way, key_field="n")
-    rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent,)))
+    rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent, *ours)))
     why = refused(rig, Submit(rig.clock.sample(), GO, go("a")))
     assert [(each["code"], each["path"]) for each in why.errors] == [("value.mismatch", "/n")]
 

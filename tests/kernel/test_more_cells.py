@@ -106,10 +106,10 @@ def test_an_event_without_its_key_is_refused_with_the_path():
     """
     rig = Rig(lab_documents(), {CODE: lab_function()})
     catalogue = rig.world.active.catalogue
-    (way,) = catalogue.subscriptions
+    way, *ours = catalogue.subscriptions
     for field, path in (("id.deeper", "/id/deeper"), ("gone", "/gone")):
         bent = dataclasses.replace(way, key_field=field)
-        rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent,)))
+        rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent, *ours)))
         why = refused(rig, Submit(rig.clock.sample(), GO, go("a")))
         assert why.code == "value.mismatch"
         assert path in [each["path"] for each in why.errors], why.where

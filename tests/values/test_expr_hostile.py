@@ -284,7 +284,19 @@ SCOPE: dict[str, Any] = {
     "big": list(range(60_000)),
     "bigtext": "x" * 300_000,
 }
-SECONDS_MAX = 0.05
+
+
+# 50 ms are meant for a machine that adds 100,000 numbers in 3 ms; others have as many additions.
+ADDITIONS = 100_000
+LOOPS_MAX = 16
+
+
+def loop_seconds() -> float:
+    """How long so many additions take here and now."""
+    began, total = time.process_time(), 0
+    for number in range(ADDITIONS):
+        total += number
+    return time.process_time() - began
 
 
 def outcome(source: str, *, strict: bool) -> tuple[str, str] | None:
@@ -297,18 +309,19 @@ def outcome(source: str, *, strict: bool) -> tuple[str, str] | None:
 
 
 def timed(source: str, *, strict: bool) -> tuple[tuple[str, str] | None, float]:
-    """The outcome and the least processor time of ten tries: the machine may be busy.
+    """The outcome and the least processor time of ten tries, in loops: the machine may be busy.
 
     Under a tracer, as when coverage is measured, time says nothing and counts as none.
     """
     if sys.gettrace() is not None:
         return outcome(source, strict=strict), 0.0
-    least = 1.0
+    least = float("inf")
     for _ in range(10):
+        loop = loop_seconds()
         began = time.process_time()
         found = outcome(source, strict=strict)
-        least = min(least, time.process_time() - began)
-        if least < SECONDS_MAX:
+        least = min(least, (time.process_time() - began) / loop)
+        if least < LOOPS_MAX:
             break
     return found, least
 
@@ -325,10 +338,10 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 def test_escapes_are_refused(source: str) -> None:
     """PB-03: each escape is a fault, in both modes, within 50 ms, and touches no Python object."""
     for strict in (False, True):
-        found, seconds = timed(source, strict=strict)
+        found, loops = timed(source, strict=strict)
         assert found is not None, source
         assert found[0] in ("P201", "P202", "P203", "P205")
-        assert seconds < SECONDS_MAX
+        assert loops < LOOPS_MAX
         assert outcome(source, strict=strict) == found
 
 
@@ -336,9 +349,9 @@ def test_escapes_are_refused(source: str) -> None:
 @pytest.mark.parametrize("source", EXHAUSTION, ids=range(len(EXHAUSTION)))
 def test_exhaustion_is_refused(source: str) -> None:
     """PB-03: each exhaustion is a fault within 50 ms, the same one each time."""
-    found, seconds = timed(source, strict=False)
+    found, loops = timed(source, strict=False)
     assert found is not None, source[:80]
-    assert seconds < SECONDS_MAX, (source[:80], seconds)
+    assert loops < LOOPS_MAX, (source[:80], loops)
     assert outcome(source, strict=False) == found
 
 

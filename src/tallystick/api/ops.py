@@ -12,8 +12,7 @@ from tallystick.journal.base import Reader
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.node.asks import Reply
 from tallystick.views import effects
-from tallystick.views.effects import EffectFilter
-from tallystick.views.waiting import ASK
+from tallystick.views.asks import ask_list
 
 _STATUS = {"ok": 200, "degraded": 200, "read_only": 200, "stopping": 503}
 
@@ -63,11 +62,8 @@ async def make_backup(request: Request) -> Response:
 
 async def list_asks(request: Request) -> Response:
     """GET W/asks: questions that wait for a person."""
-    page = page_of(request)
-    wanted = EffectFilter(effect=ASK)
-    serving = serving_of(request.node)
-    found = await live(request, lambda world: effects.effect_list(world, page, wanted, serving))
-    return Response(value=found)
+    page, serving = page_of(request), serving_of(request.node)
+    return Response(value=await live(request, lambda world: ask_list(world, page, serving)))
 
 
 async def answer_ask(request: Request) -> Response:

@@ -14,6 +14,7 @@ from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, build_bundle, from_zip
 from tallystick.node.worlds import ForkOrder
 from tallystick.values import canon
+from tallystick.values.names import is_reserved
 
 PENDING: Final = ("suspend", "cancel", "reissue")
 
@@ -84,7 +85,8 @@ def _standing(world: World) -> dict[str, Any]:
         "manifest": canon.text_of(world.manifest),
         "logical_now_ns": world.logical_ns,
         "cells": world.cell_count,
-        "workflows": sorted(workflows),
+        # Ours are in every world; what a reader wants to see is what this one was made for.
+        "workflows": sorted(name for name in workflows if not is_reserved(name)),
         "read_only": world.read_only,
         "as_of": world.seq,
     }

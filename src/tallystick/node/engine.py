@@ -97,7 +97,8 @@ class Engine:
         self.outlet = outlet
         self.failed: TallyError | None = None
         self.read_only = False
-        self.draining = False
+        self.draining = False  # no timers any more, so nothing begins by itself
+        self.asleep = False  # nothing at all begins, until an input comes
         self._writer = writer
         self._pace = pace
         self._post = out.post
@@ -200,6 +201,7 @@ class Engine:
             hosted.driver.handle(ticket)
         else:
             hosted, tickets, ingress = message
+            self.asleep = False
             driver = hosted.driver
             (driver.ingress if ingress else driver.work).extend(tickets)
 
@@ -216,7 +218,8 @@ class Engine:
             return False
         if self.read_only:
             return bool(driver.ingress)
-        return bool(driver.work or driver.world.ring or (driver.ingress and not self.outlet.jammed))
+        ready = driver.world.ring and not self.asleep
+        return bool(driver.work or ready or (driver.ingress and not self.outlet.jammed))
 
     def _turns(self) -> None:
         """Let every world have its turns until a commit is due or somebody knocks."""
@@ -276,10 +279,12 @@ class Engine:
 
     def _doze_s(self) -> float | None:
         """How long nothing is due; None is for ever."""
+        if self.read_only or self.draining:
+            return None
         waits = []
         for hosted in self.worlds.values():
             due = next_due_ns(hosted.driver.world)
-            if due is not None and not self.read_only:
+            if due is not None:
                 now = hosted.driver.clock.sample().now_ns
                 waits.append(max(due - now, hosted.clock_after_ns - time.monotonic_ns(), 0))
         return min(waits) / 1e9 + 0.0005 if waits else None

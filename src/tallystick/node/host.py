@@ -85,6 +85,8 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.outside = Outside(node, bindings)
     node.dispatch = Dispatch(node.outside, config.dispatch.slots)
     node.dispatch.stopping = node.passive = passive
+    # Who only came to look must find the world as it was left: no timer fires, no cell goes on.
+    node.engine.draining = node.engine.asleep = passive
     node.resume = Resume(node)
     node.duties = Duties(node)
     node.asks = Asks(node)
