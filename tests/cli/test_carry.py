@@ -98,9 +98,10 @@ def test_replay_and_verify_say_yes(live: Live):
 def test_kept_checkpoints_are_compared(live: Live, tmp_path: Path):
     """04 section 4: a copy kept elsewhere agrees with its journal; a forged line does not."""
     live.json("world", "snapshot")
-    live.wait((live.data / "checkpoints.jsonl").exists)
+    kept = live.data / "checkpoints.jsonl"
+    live.wait(lambda: kept.exists() and kept.read_text().endswith("\n"))
     copy = tmp_path / "checkpoints.jsonl"
-    copy.write_text((live.data / "checkpoints.jsonl").read_text())
+    copy.write_text(kept.read_text())
     words = ("verify", "--checkpoints", str(copy), "--json")
     assert fits("verify", live.run(*words))["ok"] is True
     forged = json.loads(copy.read_text().splitlines()[0])
