@@ -41,7 +41,9 @@ async def trace_cell(request: Request) -> Response:
         return _ident(request, world), world.seq
 
     ident, upto = await live(request, find)
-    page = page_of(request)
+    # Read in a worker thread to the first page of rows, however far apart they stand: an empty page
+    # with a cursor would look like a cell to which nothing happened.
+    page = page_of(request)._replace(looked_max=upto)
     after = pages.number_cursor(page.after) if page.after else 0
 
     def read(reader: Reader) -> dict[str, Any]:
