@@ -20,8 +20,11 @@ from pathlib import PurePosixPath
 FILE_SOFT, FILE_HARD = 300, 500
 FUNCTION_SOFT, FUNCTION_HARD = 30, 60
 LINE_MAX, ARGUMENTS_MAX, NESTING_MAX = 100, 5, 4
-PURE_ROOMS = ("values", "model", "authority", "kernel", "modules", "workflow", "playbooks", "views")
-BELOW_NODE = (*PURE_ROOMS, "governance", "reactions", "journal", "executors")
+PURE_ROOMS = (
+    *("values", "model", "authority", "kernel", "modules", "workflow", "playbooks"),
+    *("reactions", "views"),
+)
+BELOW_NODE = (*PURE_ROOMS, "governance", "journal", "executors")
 BAD_NAMES = frozenset({"utils", "util", "common", "core", "helpers", "helper", "manager", "misc"})
 EXCUSE = re.compile(r"# tidy: \S.{5,}")
 
