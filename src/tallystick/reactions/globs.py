@@ -182,7 +182,7 @@ def _common_path(left: tuple[str, ...], right: tuple[str, ...]) -> str | None:
     """Breadth first over (place in left, place in right, is there a segment yet)."""
     start = (0, 0, False)
     came: dict[tuple[int, int, bool], tuple[tuple[int, int, bool], str] | None] = {start: None}
-    queue = deque([start])
+    queue: deque[tuple[int, int, bool]] = deque([start])
     while queue:
         at = queue.popleft()
         i, j, some = at
@@ -219,7 +219,7 @@ def _common_segment(one: str, other: str) -> str | None:
     """Breadth first over (place, place, dots so far); '.' and '..' are no names."""
     start = (0, 0, 0)
     came: dict[tuple[int, int, int], tuple[tuple[int, int, int], str] | None] = {start: None}
-    queue = deque([start])
+    queue: deque[tuple[int, int, int]] = deque([start])
     while queue:
         at = queue.popleft()
         i, j, dots = at
