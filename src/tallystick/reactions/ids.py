@@ -1,4 +1,4 @@
-"""Identities of the reactive layer (08, R1 to R3): hashes of what a thing is, never of where or when.
+"""Identities of reactions (08, R1 to R3): hashes of what a thing is, never of where or when.
 
 `H(name, **fields)` is sha256 over the canonical document of `{"$type": name, ...}`.
 A locator is (workspace_id, relpath): the one place where a path enters an identity.
