@@ -10,7 +10,21 @@ from tests.playbooks.test_net import NOOP, book
 FAILS = "{when: '{{ outcome.error }}', then: {do: fail}}"
 POLICY = "tool: {kind: noop, spec: {policy: {rules: [" + FAILS + "%s]}}}"
 SOMETIMES = "{step: b, when: '{{ ctx.x }}'}"
+NEVER = "{step: b, when: '{{ not ctx.x }}'}"
+ON = "{step: b, when: \"{{ event.name == '%s' }}\"}"
+GATE = "spec: {policy: {admit: {rules: [%s]}}}"
+ALLOW = "{when: '{{ ctx.ok }}', then: {allow: true}}"
+ELSE = ", {else: {then: {allow: false}}}"
+BOTH = "next: {spec: {mode: inclusive}, arcs: [{step: %s}, {step: %s}]}"
+BACK = "{step: a, when: '{{ event.result }}'}"
+JUMP = "{name: x, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: x}}}]}}}"
+BREAK = "{name: x, kind: noop, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}"
+WRITES = (
+    "loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}, tool: {kind: noop, spec: "
+    "{policy: {rules: [{else: {then: {do: continue, set_ctx: {k: %s}}}}]}}}"
+)
 TO = "next: {arcs: [{step: %s}]}"
+MEET = [f"step: {s}, {TO % 'j'}" for s in "bc"]
 # code, a net that has it, a near miss
 CASES: list[tuple[str, str, str]] = [
     (
@@ -39,9 +53,141 @@ CASES: list[tuple[str, str, str]] = [
         book("step: a, next: {arcs: [" + SOMETIMES + ", {step: b}]}", f"step: b, {NOOP}"),
     ),
     (
+        "P307",
+        book("step: a, next: {arcs: [{step: b, when: '{{ 1 > 2 }}'}]}", f"step: b, {NOOP}"),
+        book("step: a, next: {arcs: [{step: b, when: '{{ ctx.n > 2 }}'}]}", f"step: b, {NOOP}"),
+    ),
+    (
+        "P308",
+        book(f"step: a, {NOOP}, {GATE % ALLOW}"),
+        book(f"step: a, {NOOP}, set_ctx: {{ok: true}}, {GATE % (ALLOW + ELSE)}"),
+    ),
+    (
+        "P308",
+        book(f"step: a, {NOOP}, {GATE % (ALLOW + ELSE)}"),
+        book(f"step: a, {NOOP}, {GATE % '{else: {then: {allow: true}}}'}"),
+    ),
+    (
+        "P309",
+        book("step: a, next: {arcs: [" + SOMETIMES + "]}", f"step: b, {NOOP}"),
+        book("step: a, next: {arcs: [" + SOMETIMES + ", " + NEVER + "]}", f"step: b, {NOOP}"),
+    ),
+    (
+        "P309",
+        book("step: a, next: {arcs: [" + ON % "step.done" + "]}", f"step: b, {NOOP}"),
+        book(
+            "step: a, next: {arcs: [" + ON % "step.done" + ", " + ON % "step.failed" + "]}",
+            f"step: b, {NOOP}",
+        ),
+    ),
+    (
+        "P310",
+        book("step: a, next: {arcs: [" + ON % "loop.done" + "]}", f"step: b, {NOOP}"),
+        book(
+            "step: a, loop: {in: [1], iterator: n}, next: {arcs: [" + ON % "loop.done" + "]}",
+            f"step: b, {NOOP}",
+        ),
+    ),
+    (
+        "P311",
+        book("step: a, tool: {kind: sql, database: d, command: 'select {{ ctx.x }}'}"),
+        book("step: a, tool: {kind: sql, database: d, command: 'select ?', params: [1]}"),
+    ),
+    (
         "P312",
         book(f"step: a, {TO % 'b'}", f"step: b, {TO % 'a'}"),
         book(f"step: a, {TO % 'b'}", "step: b, next: {arcs: [{step: a, when: '{{ ctx.x }}'}]}"),
+    ),
+    (
+        "P313",
+        book("step: a, next: {arcs: [{step: a, when: '{{ ctx.x }}'}]}"),
+        book("step: a, set_ctx: {x: 1}, next: {arcs: [{step: a, when: '{{ ctx.x }}'}]}"),
+    ),
+    (
+        "P314",
+        book(
+            f"step: a, {BOTH % ('b', 'c')}",
+            "step: b, next: {arcs: [" + BACK + "]}",
+            f"step: c, {NOOP}",
+        ),
+        book(
+            f"step: a, {BOTH % ('b', 'c')}",
+            f"step: b, {TO % 'j'}",
+            f"step: c, {TO % 'j'}",
+            "step: j, join: all, next: {arcs: [" + BACK + "]}",
+        ),
+    ),
+    (
+        "P315",
+        book(f"step: a, {BOTH % ('b', 'c')}", *MEET, f"step: j, {NOOP}"),
+        book(f"step: a, {BOTH % ('b', 'c')}", *MEET, f"step: j, join: all, {NOOP}"),
+    ),
+    (
+        "P316",
+        book("step: a, tool: [" + JUMP + "]"),
+        book("step: a, tool: [" + JUMP.replace("rules: [", "rules: [" + FAILS + ", ") + "]"),
+    ),
+    (
+        "P316",
+        book("step: a, tool: [" + BREAK + ", {name: y, kind: noop}]"),
+        book("step: a, tool: [" + BREAK.replace("break", "continue") + ", {name: y, kind: noop}]"),
+    ),
+    (
+        "P317",
+        book("step: a, set_ctx: {y: '{{ nobody }}'}" + f", {NOOP}"),
+        book("step: a, set_ctx: {y: '{{ nobody | default(1) }}'}" + f", {NOOP}"),
+    ),
+    (
+        "P317",
+        book(
+            f"step: a, {NOOP}, next: {{arcs: [{SOMETIMES}, {{step: c}}]}}",
+            f"step: b, {TO % 'c'}",
+            f"step: c, set_ctx: {{y: '{{{{ b.x }}}}'}}, {NOOP}",
+        ),
+        book(f"step: b, {TO % 'c'}", f"step: c, set_ctx: {{y: '{{{{ b.x }}}}'}}, {NOOP}"),
+    ),
+    (
+        "P317",
+        book(
+            f"step: a, {NOOP}, next: {{arcs: [{SOMETIMES}, {{step: c}}]}}",
+            f"step: b, set_ctx: {{k: 1}}, {TO % 'c'}",
+            f"step: c, set_ctx: {{y: '{{{{ ctx.k + 1 }}}}'}}, {NOOP}",
+        ),
+        book(
+            f"step: b, set_ctx: {{k: 1}}, {TO % 'c'}",
+            f"step: c, set_ctx: {{y: '{{{{ ctx.k + 1 }}}}'}}, {NOOP}",
+        ),
+    ),
+    (
+        "P318",
+        book(
+            f"step: a, {BOTH % ('b', 'c')}",
+            *(f"step: {s}, set_ctx: {{k: 1}}, {NOOP}" for s in "bc"),
+        ),
+        book(
+            f"step: a, {BOTH % ('b', 'c')}",
+            f"step: b, set_ctx: {{k: 1}}, {NOOP}",
+            f"step: c, set_ctx: {{l: 1}}, {NOOP}",
+        ),
+    ),
+    (
+        "P318",
+        book("step: a, " + WRITES % "'{{ iter.n }}'"),
+        book("step: a, " + WRITES % "1"),
+    ),
+    (
+        "P320",
+        book("step: a, set_ctx: {a: 1, y: '{{ a }}'}" + f", {NOOP}"),
+        book("step: a, set_ctx: {b: 1, y: '{{ ctx.b }}'}" + f", {NOOP}"),
+    ),
+    (
+        "P330",
+        book(
+            f"step: a, {BOTH % ('b', 'c')}", *MEET, f"step: j, join: {{mode: n_of_m, n: 3}}, {NOOP}"
+        ),
+        book(
+            f"step: a, {BOTH % ('b', 'c')}", *MEET, f"step: j, join: {{mode: n_of_m, n: 2}}, {NOOP}"
+        ),
     ),
     (
         "P319",
@@ -52,7 +198,9 @@ CASES: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.clause("N-01")
-@pytest.mark.parametrize(("code", "bad", "near"), CASES, ids=[row[0] for row in CASES])
+@pytest.mark.parametrize(
+    ("code", "bad", "near"), CASES, ids=[f"{i}-{row[0]}" for i, row in enumerate(CASES)]
+)
 def test_each_code_and_its_near_miss(code: str, bad: str, near: str) -> None:
     """PB-18: the net that has the fault is told of it with a line; its neighbour is not."""
     found = [f for f in judge(bad)[1] if f.code == code]

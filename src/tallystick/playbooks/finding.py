@@ -35,6 +35,16 @@ class Finding(NamedTuple):
         }
 
 
+class Remark(NamedTuple):
+    """A finding about a net: a code, its severity, the step it is about, and words."""
+
+    code: str
+    severity: str
+    step: str
+    message: str
+    hint: str
+
+
 class BadPlaybook(Rejected):
     """A playbook that the checker refuses; `findings` holds them all, by line."""
 

@@ -44,13 +44,30 @@ def _all_reach(play: Play, split: str, step: str) -> bool:
 
 def fire(play: Play) -> bool:
     """Fire the joins that are complete; False when none was."""
-    for group, row in list(play.state["groups"].items()):
-        for step, join in list(row["joins"].items()):
-            join["arrived"] = [n for n in join["arrived"] if n in play.state["tokens"]]
-            if not join["fired"] and join["arrived"] and _complete(play, group, step, join):
-                _fire(play, group, step, join)
-                return True
+    for group, step, join in _waited(play):
+        if _complete(play, group, step, join):
+            _fire(play, group, step, join)
+            return True
     return False
+
+
+def _waited(play: Play) -> list[tuple[str, str, dict[str, Any]]]:
+    """The joins at which tokens wait: by group, then by the oldest token that waits.
+
+    The order is said here, because a map that was read back is in another one than a new map.
+    """
+    tokens = play.state["tokens"]
+    found: list[tuple[int, int, str, str, dict[str, Any]]] = []
+    for group, row in play.state["groups"].items():
+        for step, join in row["joins"].items():
+            if join["fired"]:
+                continue
+            join["arrived"] = [name for name in join["arrived"] if name in tokens]
+            if join["arrived"]:
+                oldest = min(int(name[1:]) for name in join["arrived"])
+                found.append((int(group[1:]), oldest, group, step, join))
+    found.sort(key=lambda each: each[:2])
+    return [each[2:] for each in found]
 
 
 def _complete(play: Play, group: str, step: str, join: Mapping[str, Any]) -> bool:
@@ -75,10 +92,10 @@ def _fire(play: Play, group: str, step: str, join: dict[str, Any]) -> None:
     for name in arrived:
         args.update(play.read(tokens[name].get("args")))
     join["fired"] = True
-    lacking = _lacking(rules, [tokens[name].get("from") for name in arrived])
+    short = lacking(rules, [tokens[name].get("from") for name in arrived])
     outer = play.state["groups"][group]["parent"] or ROOT
-    if lacking:
-        _fail(play, step, arrived, outer, failure("unknown", "P405", lacking))
+    if short:
+        _fail(play, step, arrived, outer, failure("unknown", "P405", short))
     else:
         play.net.note("join.fired", step=step, group=group, tokens=arrived)
         play.begin(step, arrived, outer, args)
@@ -86,7 +103,8 @@ def _fire(play: Play, group: str, step: str, join: dict[str, Any]) -> None:
         cancel_group(play, group)
 
 
-def _lacking(rules: Mapping[str, Any], sources: list[Any]) -> str:
+def lacking(rules: Mapping[str, Any], sources: list[Any]) -> str:
+    """What a join that fires with tokens from these steps is short of; empty when of nothing."""
     absent = [name for name in rules.get("steps", ()) if name not in sources]
     if absent:
         return f"nothing came from {', '.join(absent)}"
@@ -112,14 +130,10 @@ def cancel_group(play: Play, group: str) -> None:
 
 def starve(play: Play) -> bool:
     """At quiescence: joins that can never fire fail (P406); False when there were none."""
-    moved = False
-    for group, row in list(play.state["groups"].items()):
-        for step, join in list(row["joins"].items()):
-            arrived = [n for n in join["arrived"] if n in play.state["tokens"]]
-            if arrived and not join["fired"]:
-                join["fired"] = True
-                outer = play.state["groups"][group]["parent"] or ROOT
-                message = f"the join {step} can never fire: others of its group wait elsewhere"
-                _fail(play, step, arrived, outer, failure("unknown", "P406", message))
-                moved = True
-    return moved
+    stuck = _waited(play)
+    for group, step, join in stuck:
+        join["fired"] = True
+        outer = play.state["groups"][group]["parent"] or ROOT
+        message = f"the join {step} can never fire: others of its group wait elsewhere"
+        _fail(play, step, join["arrived"], outer, failure("unknown", "P406", message))
+    return bool(stuck)
