@@ -60,6 +60,7 @@ class Made:
 
     # ---- planted faults ------------------------------------------------------------------------
 
+    # tidy: every fault is told in a line or two.
     def fault(self) -> tuple[str, str]:
         """A block that may fall short or starve."""
         begin = self.step(mode="inclusive")

@@ -207,7 +207,7 @@ class _Search:
         for (step, group), here in waiting.items():
             rules = self.plan.steps[step]["join"]
             live = sum(token.groups[: len(group)] == group for token in marking.tokens)
-            wanted = {"all": live, "any": 1}.get(rules["mode"], rules.get("n", 1))
+            wanted: int = {"all": live, "any": 1, "n_of_m": rules.get("n", 1)}[rules["mode"]]
             if len(here) < wanted and len(here) != live:
                 continue
             short = lacking(rules, [token.source for token in here])

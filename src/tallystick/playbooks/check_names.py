@@ -1,4 +1,4 @@
-"""Checks of names: gates, reads before writes, clashes, writes side by side (P308, P317 to P320)."""
+"""Checks of names: gates, reads before writes, clashes, parallel writes (P308, P317 to P320)."""
 
 from __future__ import annotations
 

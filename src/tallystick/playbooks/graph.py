@@ -38,6 +38,7 @@ def without(arrows: Arrows, names: Iterable[str]) -> dict[str, list[str]]:
     }
 
 
+# tidy: one walk; its stacks belong together.
 def components(arrows: Arrows) -> list[list[str]]:
     """The cycles: sets of nodes that all come to each other (Tarjan), without single nodes.
 
