@@ -55,13 +55,19 @@ def test_an_export_verifies_alone_and_can_be_imported(live: Live, tmp_path: Path
 
 @pytest.mark.clause("K-12")
 def test_a_damaged_export_is_found(live: Live, tmp_path: Path):
-    """ND-23 control: one flipped byte; verify says no or refuses, import takes nothing."""
+    """ND-23 control: one flipped byte, a cut or another file: verify says no (1), import nothing."""
     path = tmp_path / "main.tally"
     live.json("world", "export", "--bundle", "-o", str(path))
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    assert tally("verify", "--bundle", str(path), "--json").code in (1, 2, 4)
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(flipped) // 2] ^= 1
+    for data in (b"x" + whole[1:], whole[: len(whole) // 2], whole + b"x", flipped):
+        path.write_bytes(data)
+        found = tally("verify", "--bundle", str(path), "--json")
+        assert (found.code, found.value["ok"]) == (1, False)
+        assert found.value["first_bad"]["what"]
+        assert misfit(SHAPES["verify"], found.value) is None
+    assert tally("verify", "--bundle", str(tmp_path / "none"), "--json").code == 2
     there = ("--data", str(tmp_path / "there" / ".tally"), "--json")
     assert tally("world", "import", str(path), "main", *there).code in (2, 4)
     assert tally("world", "ls", *there).value["items"] == []

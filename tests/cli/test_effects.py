@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from tallystick.cli.client import live_node
 from tallystick.cli.shape import misfit
 from tallystick.cli.table import VERBS
 from tests.cli.runs import Live, environment, tally
@@ -136,6 +138,34 @@ def test_a_question_is_answered_by_hand(live: Live):
     fits(live, "ask answer", intent, "--choice", "yes", "--comment", "go")
     live.wait(lambda: live.json("cell", "show", ORDERS, "a-1")["state"] == {"said": "yes"})
     assert live.run("ask", "answer", intent, "--choice", "no", "--json").code in (1, 2)
+
+
+@pytest.mark.clause("K-23", "K-09")
+def test_a_question_waits_for_a_person(live: Live):
+    """D13: explained as such, by the first digits of its hash; a key lets an answer count once."""
+    place(live, "a-2", "ask")
+    intent = open_intent(live, "a-2")
+    short = intent.removeprefix("sha256:")[:10]
+    told = fits(live, "explain", short)
+    assert ([each["code"] for each in told["reasons"]], told["status"]) == (["person"], "open")
+    assert fits(live, "trace", short)["rows"][0]["intent"] == intent
+    assert intent in [node["intent"] for node in fits(live, "graph", short)["nodes"]]
+    rows = live.json("effect", "ls")["items"]
+    assert [row["why"] for row in rows if row["intent"] == intent] == ["person"]
+    url, token = live_node(live.data) or ("", "")
+    path = f"{url}/v1/worlds/main/asks/{intent}"
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "answer-1"}
+    sent = [
+        httpx.post(path, json={"choice": "yes"}, headers=headers, trust_env=False) for _ in "12"
+    ]
+    assert [each.status_code for each in sent] == [202, 202]
+    assert sent[0].json() == sent[1].json()
+    assert sent[1].headers["idempotent-replayed"] == "true"
+    live.wait(lambda: live.json("cell", "show", ORDERS, "a-2")["state"] == {"said": "yes"})
+    over = fits(live, "explain", short)
+    assert [each["code"] for each in over["reasons"]] == ["settled_ok"]
+    assert live.run("explain", "0" * 12, "--json").problem["code"] == "event.unknown"
+    assert live.run("explain", "xyz", "--json").code == 2
 
 
 @pytest.mark.clause("K-23", "X-22", "X-23")

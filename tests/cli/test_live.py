@@ -55,7 +55,7 @@ def visits(live: Live, name: str) -> int:
         "world root",
         "world root --at 3",
         "cell ls",
-        "cell ls --workflow demo/greeter@1 --status completed --limit 1",
+        "cell ls --workflow demo/greeter@1 --status resting --limit 1",
         "cell show demo/greeter@1 Ada",
         "cell trace demo/greeter@1 Ada",
         "effect ls",

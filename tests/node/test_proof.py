@@ -93,8 +93,8 @@ def test_an_index_that_was_deleted_is_made_again(tmp_path: Path) -> None:
                     answer = await node.one(world, placed(node, "o-1"))
                     assert answer.event_hash is not None
                     assert await node.quiet(world, 30_000)
-                places.append(await node.index.seq_of(world, answer.event_hash))
-                assert await node.index.seq_of(world, bytes(32)) is None
+                places.append(await node.index.seq_of(world, answer.event_hash.hex()))
+                assert await node.index.seq_of(world, "0" * 64) is None
             (tmp_path / ".tally" / "index.db").unlink()
         assert places == [answer.seq, answer.seq]
 

@@ -181,7 +181,7 @@ def test_figures() -> None:
     rig.settle(rig.jobs.of(ASK)[0], {"a": "yes"})
     rig.settle(rig.jobs.of(ASK)[0], {"a": "twice"})
     found = stats(rig.world)
-    assert found["cells"]["by_status"] == {"completed": 2, "waiting": 2}  # with the watch
+    assert found["cells"]["by_status"] == {"completed": 1, "resting": 1, "waiting": 2}
     assert found["cells"]["all"] == found["cells"]["counted"] == 4
     assert found["effects"]["by_effect"] == {ASK: 2, TIMER: 1}
     assert found["effects"]["whole"] is True

@@ -37,7 +37,12 @@ class Answers:
     """The kept answers of one node; each call is one durable transaction."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = apsw.Connection(str(folder / FILE))
+        path = folder / FILE
+        path.touch(mode=0o600)
+        # Bodies of answers stand here: a file of an older release is narrowed, and its helpers
+        # get the same mode.
+        path.chmod(0o600)
+        self._db = apsw.Connection(str(path))
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute(_TABLE)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tallystick.api.history import digest_of
-from tallystick.api.reads import live, page_of, serving_of
+from tallystick.api.effects import shown_effect
+from tallystick.api.reads import live, near, page_of, serving_of
 from tallystick.api.request import Request, Response
 from tallystick.api.who import world_of
 from tallystick.errors import Rejected, UnknownName
 from tallystick.journal.base import Reader
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
-from tallystick.model.records import EventAdmitted, IntentDenied
-from tallystick.views import cells, diff, explain, graph, stats, timeline, trace
+from tallystick.model.records import EventAdmitted, IntentDenied, Record
+from tallystick.node.nearby import cell_last_word, cell_timeline, graph_around
+from tallystick.values import canon
+from tallystick.views import cells, diff, effects, explain, graph, stats, trace
 from tallystick.views.graph import Focus
 from tallystick.views.journal import entries
 from tallystick.views.pages import Page
@@ -36,16 +38,29 @@ async def _subject(request: Request) -> tuple[Focus, int]:
         return Focus(seq=request.number("seq", 0, 2**63 - 1)), upto
     name = query.get("event") or query.get("intent")
     if name is not None:
-        digest = digest_of(name, "?event")
-        seq = await request.node.index.seq_of(request.world, digest)
-        if seq is None or seq > upto:
-            raise UnknownName(
-                "no event and no intent has this hash",
-                code="event.unknown",
-                hint="a hash is what sending an event, or listing effects, has shown",
-            )
-        return Focus(seq=seq), upto
+        return Focus(seq=await _seq_of(request, name, upto)), upto
     return Focus(cell=cell), upto
+
+
+async def _seq_of(request: Request, name: str, upto: int) -> int:
+    """Where an event or intent stands that is named by its hash, or by 8 or more digits of it."""
+    digits = name.removeprefix("sha256:")
+    if not effects.PREFIX_MIN <= len(digits) <= 64 or set(digits) - set("0123456789abcdef"):
+        raise Rejected(
+            "a hash is sha256: and 64 hex digits, or its first 8 and more",
+            code="request.bad_hash",
+            where={"path": "?event"},
+        )
+    seq = await request.node.index.seq_of(request.world, digits)
+    if seq is None and digits.isdigit() and 0 < int(digits) <= upto:
+        return int(digits)  # a number of so many digits is a sequence when it is no hash
+    if seq is None or seq > upto:
+        raise UnknownName(
+            "no event and no intent has this hash",
+            code="event.unknown",
+            hint="a hash is what sending an event, or listing effects, has shown",
+        )
+    return seq
 
 
 async def _quiet(request: Request) -> bool | None:
@@ -61,15 +76,15 @@ async def show_trace(request: Request) -> Response:
     quiet = await _quiet(request)
     focus, upto = await _subject(request)
 
-    def read(reader: Reader) -> dict[str, Any]:
-        if focus.cell is not None:
-            return timeline.timeline(reader.read(request.world, 0, upto), focus.cell)
-        if focus.seq is None:
-            raise _nothing("an event, an intent, a sequence or a cell")
-        after = max(focus.seq - 1, 0)
-        return trace.trace(reader.read(request.world, after, upto), focus.seq)
-
-    found = await request.node.read(read)
+    cell, seq = focus.cell, focus.seq
+    if cell is not None:
+        found = await near(request, upto, lambda stretch: cell_timeline(stretch, cell))
+    elif seq is not None:
+        found = await request.node.read(
+            lambda reader: trace.trace(reader.read(request.world, max(seq - 1, 0), upto), seq)
+        )
+    else:
+        raise _nothing("an event, an intent, a sequence or a cell")
     if request.query.get("format", "json") == "picture" and "rows" in found:
         found = {**found, "text": "\n".join(trace.picture(found))}
     return Response(value=found if quiet is None else {**found, "quiet": quiet})
@@ -78,9 +93,7 @@ async def show_trace(request: Request) -> Response:
 async def show_graph(request: Request) -> Response:
     """GET W/graph: nodes and edges of what happened, as JSON, Mermaid or DOT."""
     focus, upto = await _subject(request)
-    found = await request.node.read(
-        lambda reader: graph.graph(reader.read(request.world, 0, upto), focus)
-    )
+    found = await near(request, upto, lambda stretch: graph_around(stretch, focus))
     found["as_of"] = upto
     drawn = request.query.get("format", "json")
     if drawn in ("mermaid", "dot"):
@@ -95,34 +108,39 @@ async def show_explain(request: Request) -> Response:
     focus, upto = await _subject(request)
     serving = serving_of(request.node)
     if focus.seq is not None:
-        seq = focus.seq
-        found = await request.node.read(lambda r: _explained(r, request.world, seq, upto))
-        return Response(value={**found, "as_of": upto})
+        return Response(value=await _explained(request, focus.seq, upto))
     cell = focus.cell
     if cell is None:
         return Response(value=await live(request, explain.explain_world))
-    frames = await request.node.read(
-        lambda r: timeline.last_word(r.read(request.world, 0, upto), cell)
-    )
-    shown = await live(request, lambda w: explain.explain_cell(w, cell, serving, frames))
+    last = await near(request, upto, lambda stretch: cell_last_word(stretch, cell))
+    shown = await live(request, lambda w: explain.explain_cell(w, cell, serving, last))
     return Response(value=shown)
 
 
-def _explained(reader: Reader, world: str, seq: int, upto: int) -> dict[str, Any]:
-    for entry in entries(reader.read(world, max(seq - 1, 0), upto)):
-        if entry.seq < seq:
-            continue
-        if entry.seq == seq and isinstance(entry.record, EventAdmitted):
-            return explain.explain_event(entry.record, seq)
-        if entry.seq == seq and isinstance(entry.record, IntentDenied):
-            return explain.explain_denial(entry.record, seq)
-        break
-    raise UnknownName(
-        f"record {seq} is no event and no denial",
-        code="journal.no_seq",
-        where={"seq": seq},
-        hint="an open effect is explained by effects/{intent}/why",
-    )
+async def _explained(request: Request, seq: int, upto: int) -> dict[str, Any]:
+    """Why one record led to what it led to: an event, a denial, or an effect however it stands."""
+    record = await request.node.read(lambda reader: _record(reader, request.world, seq, upto))
+    if isinstance(record, EventAdmitted):
+        return {**explain.explain_event(record, seq), "as_of": upto}
+    if isinstance(record, IntentDenied):
+        return {**explain.explain_denial(record, seq), "as_of": upto}
+    intent = getattr(record, "intent", None)
+    if intent is None:
+        raise UnknownName(
+            f"record {seq} is no event and no effect",
+            code="journal.no_seq",
+            where={"seq": seq},
+            hint="name an event, an effect or a cell",
+        )
+    found = await shown_effect(request, canon.text_of(intent))
+    return {**explain.explain_effect(found), "as_of": found["as_of"]}
+
+
+def _record(reader: Reader, world: str, seq: int, upto: int) -> Record | None:
+    for entry in entries(reader.read(world, max(seq - 1, 0), min(seq, upto))):
+        if entry.seq == seq:
+            return entry.record
+    return None
 
 
 async def show_stats(request: Request) -> Response:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tallystick.api.cells import accepted
 from tallystick.api.models import Decision, IntentReceipt, Operation, RevokeBody
-from tallystick.api.reads import live, page_of, serving_of
+from tallystick.api.reads import live, near, page_of, serving_of
 from tallystick.api.refusals import BadReceipt
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
@@ -16,6 +16,7 @@ from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, Unknown
 from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Decide, Operate, Receipt, RevokeGrant
 from tallystick.kernel.world import World
+from tallystick.node.nearby import effects_page
 from tallystick.values import canon
 from tallystick.values.names import is_hash
 from tallystick.views import effects, waiting
@@ -37,6 +38,9 @@ async def list_effects(request: Request) -> Response:
         found = await live(request, lambda w: effects.effect_list(w, page, wanted, serving))
         return Response(value=found)
     upto = await live(request, lambda world: world.seq)
+    if request.at is None:
+        return Response(value=await near(request, upto, lambda s: effects_page(s, page, wanted)))
+    # What was open then may be settled now: the index knows the end of a history, not its middle.
     found = await request.node.read(
         lambda reader: effects.effect_history(
             reader.read(request.world, 0, upto), page, wanted, upto
@@ -47,18 +51,18 @@ async def list_effects(request: Request) -> Response:
 
 async def show_effect(request: Request) -> Response:
     """GET W/effects/{intent}: both halves of one effect."""
-    return Response(value=await _shown(request))
+    return Response(value=await shown_effect(request, request.named["intent"]))
 
 
 async def why_effect(request: Request) -> Response:
     """GET W/effects/{intent}/why: why it is open, or how it ended, and how it was judged."""
-    found = await _shown(request)
+    found = await shown_effect(request, request.named["intent"])
     keys = ("intent", "effect", "status", "hold", "why", "reason", "judged", "receipt", "as_of")
     return Response(value={key: found.get(key) for key in keys})
 
 
-async def _shown(request: Request) -> dict[str, Any]:
-    text = request.named["intent"]
+async def shown_effect(request: Request, text: str) -> dict[str, Any]:
+    """Both halves of the effect that a hash, or the first digits of it, names."""
     serving = serving_of(request.node)
 
     def look(world: World) -> tuple[dict[str, Any] | None, int]:
@@ -156,7 +160,7 @@ async def post_receipt(request: Request) -> Response:
         body.usage,
         seal_of(body.seal),
     )
-    answer = await request.node.work.deliver(receipt)
+    answer = await request.node.work.deliver(receipt, request.sample())
     return settled(answer.kind, answer.seq, answer.detail)
 
 

@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
         self._now: Message | None = None
         self._ahead: deque[Message] = deque()
         self._gone = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.get_running_loop().create_future()
         self._writable = asyncio.Event()
         self._client = ""
         self._transport: asyncio.Transport
@@ -157,8 +158,9 @@ class Connection(asyncio.Protocol):
             shared.clients[self._client] = left
         else:
             del shared.clients[self._client]
-        if not self._gone.done():
-            self._gone.set_result(None)
+        for future in (self._gone, self._closing):
+            if not future.done():
+                future.set_result(None)
         self._writable.set()
         self._ahead.clear()
 
@@ -293,6 +295,7 @@ class Connection(asyncio.Protocol):
         assert request is not None, "what is not refused is a request"
         parts = message.body
         request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        request.gone = self._closing
         try:
             response = await self._api.carry(request)
             if response.stream is not None:
@@ -373,6 +376,8 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The caller has no more to say; an answer on its way still goes out."""
+        if not self._closing.done():
+            self._closing.set_result(None)
         return self._phase is Phase.BUSY
 
     def _head_too_large(self) -> TallyError:

@@ -121,7 +121,7 @@ async def _recovered(request: Request, kept: Kept) -> Kept:
     seq = await request.node.read(lambda reader: seq_of(reader, world, after, entropy))
     if seq is None:
         return kept
-    body, _ = wire.encoded({"seq": seq}, cbor=False)
+    body, _ = wire.encoded({"seq": seq, **dict(request.route.found_again)}, cbor=False)
     return kept._replace(status=202, body=body)
 
 

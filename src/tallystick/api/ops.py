@@ -74,5 +74,5 @@ async def answer_ask(request: Request) -> Response:
         request.world, lambda world: effects.open_intent(world, text).record.intent
     )
     reply = Reply(request.who.principal, body.choice, body.answer, body.comment)
-    seq = await request.node.asks.answer(request.world, intent, reply)
+    seq = await request.node.asks.answer(request.world, intent, reply, request.sample())
     return Response(202, {"seq": seq})

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from tallystick.api.request import Request
 from tallystick.kernel.world import World
+from tallystick.node.nearby import Stretch
 from tallystick.node.node import Node
 from tallystick.views.pages import Page
 from tallystick.views.waiting import Serving
@@ -23,10 +24,17 @@ async def live(request: Request, view: Callable[[World], T]) -> T:
     return found
 
 
+async def near(request: Request, upto: int, ask: Callable[[Stretch], T]) -> T:
+    """A question about the journal up to a sequence that the derived index helps to answer."""
+    world = request.world
+    return await request.node.index.ask_beside(
+        world, lambda index, reader: ask(Stretch(index, reader, world, upto))
+    )
+
+
 def serving_of(node: Node) -> Serving:
     """What the node knows of executors now: who serves what, and which attempts run."""
-    running = {intent: run.job.attempt for (_, intent), run in node.dispatch.running.items()}
-    return Serving(node.dispatch.serves, running)
+    return node.serving()
 
 
 def page_of(request: Request) -> Page:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +49,7 @@ class Request:
     body: bytes = b""
     entropy: bytes = b""  # reserved for the input of a request with a key
     again: bool = False  # a request with this key was begun before, and may have happened
+    gone: asyncio.Future[None] | None = None  # done once the caller has closed its end
 
     @property
     def node(self) -> Node:

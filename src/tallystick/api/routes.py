@@ -66,6 +66,8 @@ class Route:
     query: tuple[str, ...] = ()
     once: Once = "itself"
     whole_node: bool = False
+    found_again: tuple[tuple[str, Any], ...] = ()
+    """What the answer holds beside `seq` when a crash cut it and the journal has the record."""
     parts: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -311,6 +311,8 @@ EFFECTS: Final = (
         (202, 200, 409, 422),
         body=models.IntentReceipt,
         content="document",
+        once="kept",
+        found_again=(("status", "settled"),),
     ),
     Route(
         "POST",
@@ -333,6 +335,7 @@ EFFECTS: Final = (
         (202, 403, 409),
         body=models.AskAnswer,
         content="document",
+        once="kept",
     ),
 )
 

@@ -16,7 +16,7 @@ async def lease(request: Request) -> Response:
     body = request.read(LeaseBody)
     wish = Wish(body.worker, body.pools, body.effects, body.max, body.wait_ms, body.lease_ms)
     who, node = request.who, request.node
-    items = await node.work.lease(wish, lambda world: may_enter(who, world, node))
+    items = await node.work.lease(wish, lambda world: may_enter(who, world, node), request.gone)
     if not items:
         return Response(204)
     return Response(200, {"items": items})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -16,7 +17,11 @@ from rich.console import Console
 from tallystick.cli.client import Client, SocketClient, live_node
 from tallystick.cli.problem import error_of
 from tallystick.cli.request import Reply, Request
+from tallystick.errors import NotOwner
 from tallystick.node.config import Config, load_config
+
+LOCKED_S: Final = 10.0
+LOCKED_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +99,27 @@ class LiveCall:
         if found is not None:
             url, token = found
             return SocketClient(url, self.options.token or token)
+        return self._here()
+
+    def _here(self) -> Client:
+        """The files themselves; a node that is just starting or stopping is waited for.
+
+        It has the lock before it answers, and for a moment after it has stopped answering.
+        """
         from tallystick.cli.here import HereClient  # noqa: PLC0415  # a node is a heavy import
 
-        return HereClient(self._enabling(self.config), passive=not self._active)
+        config = self._enabling(self.config)
+        until = time.monotonic() + LOCKED_S
+        while True:
+            try:
+                return HereClient(config, passive=not self._active)
+            except NotOwner as why:
+                if why.code != "node.locked" or time.monotonic() > until:
+                    raise
+            time.sleep(LOCKED_LOOK_S)
+            found = live_node(config.data)
+            if found is not None:
+                return SocketClient(found[0], self.options.token or found[1])
 
     def _enabling(self, config: Config) -> Config:
         held = config.executors

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY
 from tallystick.cli.verb import BROKEN, NO, OK, Done, Options, Verb, W, filled, flag, opt, picked
-from tallystick.errors import Rejected
+from tallystick.errors import Rejected, TallyError
 from tallystick.node.keys import read_keys
+
+_DAMAGE: Final = frozenset({"export", "bundle", "journal", "cbor"})
+_NO_DAMAGE: Final = frozenset({"bundle.not_found", "export.not_found"})
 
 
 def _replay(call: Any, options: Options) -> Done:
@@ -76,15 +80,29 @@ def _verify_beside(call: Any, level: str, copies: Path) -> Done:
 
 
 def _verify_file(place: Path, copies: str | None) -> Done:
-    """An export of a world, or a bundle of definitions, judged alone; no node is needed."""
-    if _is_export(place):
-        from tallystick.journal.checkpoints import read_file  # noqa: PLC0415  # heavy
-        from tallystick.journal.imports import opened  # noqa: PLC0415  # heavy
-        from tallystick.journal.verify import verify  # noqa: PLC0415  # heavy
+    """An export of a world, or a bundle of definitions, judged alone; no node is needed.
 
-        with opened(place) as (journal, world):
-            rows = read_file(Path(copies), world) if copies else ()
-            return _judged(verify(journal, world, checkpoints=rows).shape())
+    What cannot even be read as one is damaged: the answer is no, like for a flipped byte inside.
+    """
+    try:
+        return _export_judged(place, copies) if _is_export(place) else _bundle_judged(place)
+    except TallyError as why:
+        if why.code.partition(".")[0] not in _DAMAGE or why.code in _NO_DAMAGE:
+            raise
+        return Done(_damaged(place, why), NO)
+
+
+def _export_judged(place: Path, copies: str | None) -> Done:
+    from tallystick.journal.checkpoints import read_file  # noqa: PLC0415  # heavy
+    from tallystick.journal.imports import opened  # noqa: PLC0415  # heavy
+    from tallystick.journal.verify import verify  # noqa: PLC0415  # heavy
+
+    with opened(place) as (journal, world):
+        rows = read_file(Path(copies), world) if copies else ()
+        return _judged(verify(journal, world, checkpoints=rows).shape())
+
+
+def _bundle_judged(place: Path) -> Done:
     from tallystick.cli.sources import built_bundle  # noqa: PLC0415  # only here
 
     bundle = built_bundle(place)
@@ -96,6 +114,15 @@ def _verify_file(place: Path, copies: str | None) -> Done:
             "artifacts": len(bundle.artifacts),
         }
     )
+
+
+def _damaged(place: Path, why: TallyError) -> dict[str, Any]:
+    """The verdict on a file whose bytes are not those that were written."""
+    return {
+        "file": str(place),
+        "ok": False,
+        "first_bad": {"seq": None, "where": why.code, "what": why.message},
+    }
 
 
 def _is_export(place: Path) -> bool:
@@ -135,6 +162,7 @@ VERBS = (
         (
             shapes.VERIFY,
             {"bundle": str, "ok": bool, "nodes": int, "artifacts": int},
+            {"file": str, "ok": bool, "first_bad": ANY},
         ),
     ),
 )

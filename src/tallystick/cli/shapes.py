@@ -186,6 +186,7 @@ EXPLAIN: Final = {
     "subject": ANY,
     "status": str,
     "reasons": [REASON],
+    "judged?": [ANY],
     "more?": int,
     "as_of": int,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from string import hexdigits
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -13,6 +14,7 @@ from tallystick.cli.request import Request
 from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt, picked
 from tallystick.errors import Rejected
 
+HEX_MIN: Final = 8
 UPPER, LOWER = "▔▔▔", "▁▁▁"
 WHAT = arg("what", many=True, required=False)
 FORMAT = opt("format", "how it is drawn", type=click.Choice(["picture", "mermaid", "dot", "json"]))
@@ -25,8 +27,11 @@ def subject(words: tuple[str, ...]) -> dict[str, str]:
             return {}
         case (one,) if one.startswith("sha256:"):
             return {"event": one}
-        case (one,) if one.isdigit():
+        case (one,) if one.isdigit() and len(one) < HEX_MIN:
             return {"seq": one}
+        case (one,) if HEX_MIN <= len(one) <= 64 and not set(one) - set(hexdigits.lower()):
+            # As listings show it; a sequence of so many digits would be a very long journal.
+            return {"intent": one}
         case (workflow, *rest) if "@" in workflow and len(rest) <= 1:
             return {"workflow": workflow, "key": rest[0] if rest else "-"}
         case _:
@@ -34,7 +39,7 @@ def subject(words: tuple[str, ...]) -> dict[str, str]:
     raise Rejected(
         f"{' '.join(words)} is no event, intent or cell",
         code="request.usage",
-        hint="give sha256:<hex>, a sequence number, or WORKFLOW KEY",
+        hint="give a hash or 8 and more digits of it, a sequence number, or WORKFLOW KEY",
     )
 
 

@@ -285,7 +285,7 @@ def _job(leased: dict[str, Any], held: Held) -> Job:
         grant=None if grant is None else canon.decode(b64decode(grant)),
         attempt=leased["attempt"],
         deadline_ns=leased["deadline_ns"],
-        origin=Origin("", b""),
+        origin=Origin(leased["origin"]["workflow"], b64decode(leased["origin"]["key"])),
         secrets={},
         blobs=held,
     )

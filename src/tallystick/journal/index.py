@@ -6,8 +6,10 @@ journal, or the file is damaged, it begins again.
 Cells and intents stand here as records left them; what a live world holds is asked of the world.
 """
 
+# tidy: what is kept, how it follows and what can be asked stand side by side.
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,7 +23,7 @@ from tallystick.journal.sqlite_tables import one
 from tallystick.model.frames import open_frame
 
 FILE: Final = "index.db"
-VERSION: Final = 1
+VERSION: Final = 2
 PAGE_FRAMES: Final = 2000
 
 _TABLES: Final = """
@@ -34,6 +36,10 @@ CREATE INDEX record_kind ON record(world, kind, seq);
 CREATE INDEX record_cell ON record(world, workflow, key_hash, seq) WHERE workflow IS NOT NULL;
 CREATE INDEX record_intent ON record(world, intent, seq) WHERE intent IS NOT NULL;
 CREATE INDEX record_event ON record(world, event, seq) WHERE event IS NOT NULL;
+CREATE INDEX record_cause ON record(world, cause, seq) WHERE cause IS NOT NULL;
+CREATE TABLE touch(
+  world TEXT NOT NULL, workflow TEXT NOT NULL, key_hash BLOB NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY(world, workflow, key_hash, seq)) WITHOUT ROWID;
 CREATE TABLE cell(
   world TEXT NOT NULL, workflow TEXT NOT NULL, key_hash BLOB NOT NULL, key BLOB NOT NULL,
   status TEXT NOT NULL, state_hash BLOB, size INTEGER NOT NULL, last_seq INTEGER NOT NULL,
@@ -44,11 +50,22 @@ CREATE TABLE intent(
   settled_seq INTEGER, timeout_at INTEGER, attempts INTEGER NOT NULL,
   PRIMARY KEY(world, intent)) WITHOUT ROWID;
 CREATE INDEX intent_order ON intent(world, opened_seq);
+CREATE INDEX intent_status ON intent(world, status, opened_seq);
 CREATE TABLE ingress_key(
   world TEXT NOT NULL, key BLOB NOT NULL, digest BLOB NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY(world, key)) WITHOUT ROWID;
 """
-TABLES: Final = ("applied", "record", "cell", "intent", "ingress_key")
+_BEGINS: Final = (
+    (
+        "SELECT intent, opened_seq FROM intent"
+        " WHERE world=? AND intent BETWEEN ? AND ? ORDER BY intent LIMIT 2"
+    ),
+    (
+        "SELECT event, min(seq) FROM record WHERE world=? AND event BETWEEN ? AND ?"
+        " AND event IS NOT NULL GROUP BY event LIMIT 2"
+    ),
+)
+TABLES: Final = ("applied", "record", "touch", "cell", "intent", "ingress_key")
 
 
 class RecordRow(NamedTuple):
@@ -209,6 +226,47 @@ class Index:
         """Cells in the order of workflow and hash of key, `only` of a workflow or status."""
         rows = self._select("cell", CellRow, world, only, ("workflow, key_hash", after, limit))
         return [CellRow(*row) for row in rows]
+
+    def touches(
+        self, world: str, cell: tuple[str, bytes], after: int = 0, limit: int = 100
+    ) -> list[int]:
+        """Where the records stand that are part of a cell's history; named by hash of its key."""
+        query = (
+            "SELECT seq FROM touch WHERE world=? AND workflow=? AND key_hash=? AND seq>?"
+            " ORDER BY seq LIMIT ?"
+        )
+        return [row[0] for row in self._db.execute(query, (world, *cell, after, limit))]
+
+    def count_touches(self, world: str, cell: tuple[str, bytes], upto: int) -> int:
+        """How many records are part of a cell's history."""
+        query = "SELECT count(*) FROM touch WHERE world=? AND workflow=? AND key_hash=? AND seq<=?"
+        return int(one(self._db, query, (world, *cell, upto))[0])
+
+    def count_kinds(self, world: str, kinds: Iterable[str], upto: int) -> int:
+        """How many records are of these kinds."""
+        query = "SELECT count(*) FROM record WHERE world=? AND kind=? AND seq<=?"
+        return sum(int(one(self._db, query, (world, kind, upto))[0]) for kind in kinds)
+
+    def last_of(self, world: str, cell: tuple[str, bytes], kinds: Iterable[str]) -> list[int]:
+        """Where the last record of each of these kinds stands that is about a cell."""
+        query = "SELECT max(seq) FROM record WHERE world=? AND workflow=? AND key_hash=? AND kind=?"
+        found = (one(self._db, query, (world, *cell, kind))[0] for kind in kinds)
+        return [seq for seq in found if seq is not None]
+
+    def time_at(self, world: str, seq: int) -> int | None:
+        """The time of the input that a record belongs to."""
+        query = "SELECT at_ns FROM record WHERE world=? AND seq=?"
+        found = self._db.execute(query, (world, seq)).fetchone()
+        return None if found is None else found[0]
+
+    def begins(self, world: str, prefix: str) -> list[tuple[bytes, int]]:
+        """At most two intents or events whose hex begins so, each with where it first stands."""
+        low, high = (bytes.fromhex(prefix.ljust(64, digit)) for digit in "0f")
+        found: dict[bytes, int] = {}
+        for query in _BEGINS:
+            for digest, seq in self._db.execute(query, (world, low, high)):
+                found.setdefault(digest, seq)
+        return list(found.items())[:2]
 
     def ingress(self, world: str, key: bytes) -> tuple[bytes, int] | None:
         """The digest and sequence under which an idempotency key came last."""

@@ -27,12 +27,17 @@ from tallystick.model.record_types import (
     WorldRestored,
 )
 from tallystick.model.records import KIND_OF
-from tallystick.views.journal import about, cause, time_of
+from tallystick.views.journal import about, cause, time_of, touched
 
 Place = tuple[str, int, int | None]
 """World, sequence, and the time of the input before."""
 
 _RECORD: Final = "INSERT OR REPLACE INTO record VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TOUCH: Final = "INSERT OR IGNORE INTO touch VALUES(?, ?, ?, ?)"
+_TOUCH_ASKER: Final = (
+    "INSERT OR IGNORE INTO touch SELECT world, workflow, key_hash, ? FROM intent"
+    " WHERE world=? AND intent=?"
+)
 _BORN: Final = "INSERT OR IGNORE INTO cell VALUES(?, ?, ?, ?, ?, NULL, 0, ?, 0)"
 _TICKED: Final = (
     "UPDATE cell SET status=?, state_hash=?, size=?, last_seq=?"
@@ -58,6 +63,11 @@ def put_record(db: apsw.Connection, place: Place, record: Record) -> int | None:
     kind = KIND_OF[type(record)]
     row = (world, seq, kind, at_ns, workflow, key_hash, intent, event, cause(record))
     db.execute(_RECORD, row)
+    for part in touched(record):
+        db.execute(_TOUCH, (world, part.workflow, _hash(part.key), seq))
+    if intent is not None:
+        # News of an effect belongs to the cell that asked, whatever else they are about.
+        db.execute(_TOUCH_ASKER, (seq, world, intent))
     change = _CHANGES.get(type(record))
     if change is not None:
         change(db, world, seq, record)
@@ -118,6 +128,8 @@ def _denied(db: apsw.Connection, world: str, seq: int, record: IntentDenied) -> 
     place = _cell(world, record.origin)
     about_it = (world, record.intent, record.effect, *place[1:], "denied", None)
     # The same explicit key may be open already: a denial of a second request leaves it alone.
+    # A denial frees its key, so it may be denied again: the last asking counts.
+    db.execute("DELETE FROM intent WHERE world=? AND intent=? AND status='denied'", about_it[:2])
     db.execute(_INTENT.replace("REPLACE", "IGNORE"), (*about_it, seq, seq, None, 0))
 
 

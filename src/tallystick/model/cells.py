@@ -17,6 +17,8 @@ WAITING: Final = "waiting"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 SUSPENDED: Final = "suspended"
+RESTING: Final = "resting"
+"""What an entity between two events is shown as; it is derived and never recorded (D5)."""
 
 TERMINAL: Final = frozenset({COMPLETED, FAILED})
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import Conflict, Forbidden, Rejected, TallyError
 from tallystick.executors.base import Failed, Ok, Outcome
 from tallystick.kernel.draft import Answer
+from tallystick.kernel.inputs import Sample
 from tallystick.node.driver import Published
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
@@ -59,7 +60,9 @@ class Asks:
         """An ask is over."""
         self.open.pop((world, intent), None)
 
-    async def answer(self, world: str, intent: bytes, reply: Reply) -> int:
+    async def answer(
+        self, world: str, intent: bytes, reply: Reply, sample: Sample | None = None
+    ) -> int:
         """Settle an ask; refuses who was not asked and what was not offered."""
         job = self.open.get((world, intent))
         if job is None:
@@ -73,16 +76,18 @@ class Asks:
                 hint="let one of those answer who were asked",
             )
         _check(params, reply)
-        answer = await self._settle(job, self._outcome(reply))
+        answer = await self._settle(job, self._outcome(reply), sample)
         return answer.seq
 
     def _outcome(self, reply: Reply) -> Ok:
         return Ok({**reply._asdict(), "at_ns": self._node.clock.now_ns()})
 
-    async def _settle(self, job: Published, outcome: Outcome) -> Answer:
+    async def _settle(
+        self, job: Published, outcome: Outcome, sample: Sample | None = None
+    ) -> Answer:
         now_ns = self._node.clock.now_ns()
         ended = Ended(job, outcome, now_ns, now_ns, {})
-        answer = await self._node.outside.settle(ended)
+        answer = await self._node.outside.settle(ended, sample)
         if answer.kind != "settled":
             raise Conflict("the ask was over by then", code="ask.not_open")
         return answer

@@ -448,5 +448,8 @@ def _snapshots(batch: list[Staged]) -> list[SnapshotRow]:
     for each in batch:
         plan = each.frame.snapshot
         if plan is not None:
-            rows.append(SnapshotRow(plan.seq, plan.root, canon.digest_of(plan.document)))
+            stamp = getattr(each.frame.records[0], "stamp", None)
+            at_ns = 0 if stamp is None else int(stamp.now_ns)
+            document = canon.digest_of(plan.document)
+            rows.append(SnapshotRow(plan.seq, plan.root, document, at_ns=at_ns))
     return rows

@@ -147,7 +147,7 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
         backup = str(about.get("restored_from")) if row.state == RESTORED else None
 
         def host(world: str = row.world, backup: str | None = backup) -> int:
-            hosted = node.hosting.open(world, backup)
+            hosted = node.hosting.open(world, backup, look=passive)
             node.engine.worlds[world] = hosted
             return hosted.driver.head.seq
 
@@ -155,6 +155,8 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
         if backup is not None:
             await node.write(partial(_mark_open, row.world))
         node.welcome(row.world, head)
+        if passive and backup is None:
+            node.looking[row.world] = None
         await node.work.open(row.world)
         if not passive:
             node.resume.begin(row.world, head)

@@ -39,13 +39,14 @@ class Hosting(NamedTuple):
     clock: SystemClock
     node_key: bytes
 
-    def open(self, world: str, backup: str | None = None) -> Hosted:
-        """Open a world of the journal; becomes its only writer.
+    def open(self, world: str, backup: str | None = None, *, look: bool = False) -> Hosted:
+        """Open a world of the journal; becomes its only writer, unless it only came to `look`.
 
         With `backup` it was restored from that one, which is recorded before anything else.
         """
         runner = self.modules(StagedBlobs(self.ports.journal, world))
-        driver = open_driver(self.ports, world, runner, self.settings)
+        look = look and backup is None
+        driver = open_driver(self.ports, world, runner, self.settings, look=look)
         driver.clock = self._clock(driver.world.logical_ns)
         if backup is not None:
             sample = driver.clock.sample()

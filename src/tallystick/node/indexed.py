@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from tallystick.errors import Rejected
 from tallystick.journal.base import Reader
 from tallystick.journal.index import Index, IntentRow
 
@@ -33,24 +34,37 @@ class Indexed:
         return await loop.run_in_executor(self._thread, self._ask, world, question)
 
     def _ask(self, world: str, question: Callable[[Index], T]) -> T:
+        return self._both(world, lambda index, _reader: question(index))
+
+    async def ask_beside(self, world: str, question: Callable[[Index, Reader], T]) -> T:
+        """Follow the journal of a world, then ask; with a reader of the journal at hand."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._both, world, question)
+
+    def _both(self, world: str, question: Callable[[Index, Reader], T]) -> T:
         if self._index is None:
             self._index = Index(self._folder)
         reader = self._reader()
         try:
             self._index.follow(reader, world)
+            return question(self._index, reader)
         finally:
             reader.close()
-        return question(self._index)
 
-    async def seq_of(self, world: str, digest: bytes) -> int | None:
-        """Where an event was admitted first, or an intent was asked for."""
+    async def seq_of(self, world: str, digits: str) -> int | None:
+        """Where an event was admitted first, or an intent was asked for; by its first digits.
 
-        def find(index: Index) -> int | None:
-            rows = index.records(world, limit=1, event=digest)
-            rows = rows or index.records(world, limit=1, intent=digest)
-            return rows[0].seq if rows else None
-
-        return await self.ask(world, find)
+        Refuses digits that more than one begins with.
+        """
+        found = await self.ask(world, lambda index: index.begins(world, digits))
+        if len(found) > 1:
+            raise Rejected(
+                "more than one event or intent begins so",
+                code="intent.ambiguous",
+                where={"begins": digits},
+                hint="give more digits",
+            )
+        return found[0][1] if found else None
 
     async def intent(self, world: str, digest: bytes) -> IntentRow | None:
         """An intent, open or settled."""

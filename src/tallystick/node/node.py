@@ -45,7 +45,7 @@ from tallystick.node.indexed import Indexed
 from tallystick.node.keys import KeyFile
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
-from tallystick.node.worlds import ForkOrder, NewWorld, world_at
+from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
 from tallystick.node.writer import Writer
 from tallystick.values.names import is_field, is_uuid
 from tallystick.views.waiting import Serving
@@ -101,6 +101,7 @@ class Node:
         self.passive = False
         self.names: dict[str, str] = {}
         self.lanes: dict[str, Lane] = {}
+        self.looking: dict[str, None] = {}  # worlds that a passive node has not written to
         self.feed = Feed(self._frames, config.http.feed_buffer)
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
         # Set by `host`, which joins the parts.
@@ -132,7 +133,7 @@ class Node:
         """Who serves an effect, and what is in somebody's hands now."""
         running = {key[1]: run.job.attempt for key, run in self.dispatch.running.items()}
         running |= {key[1]: job.attempt for key, job in self.asks.open.items()}
-        return Serving(self.dispatch.serves, running | self.work.running())
+        return Serving(self.dispatch.serves, running | self.work.running(), self.work.pools())
 
     def worlds(self) -> dict[str, str]:
         """The worlds that are open here: id by name."""
@@ -170,6 +171,9 @@ class Node:
         Refuses with `Busy` when the lane of new events is full.
         """
         hosted = self._hosted(world)
+        if world in self.looking:
+            del self.looking[world]
+            await self.on_kernel(lambda: own(hosted.driver))
         ingress = type(given[0]) is Submit
         tickets = [Ticket(each) for each in given]
         if ingress:

@@ -9,7 +9,7 @@ from tallystick.errors import SchemaMismatch
 from tallystick.executors.base import Failed
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.draft import Answer
-from tallystick.kernel.inputs import Progress, Settle
+from tallystick.kernel.inputs import Progress, Sample, Settle
 from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred, Published, Ticket
 from tallystick.node.engine import Hosted
@@ -58,11 +58,12 @@ class Outside:
         metrics.observe("tally_effect_seconds", seconds, effect=job.effect, status=status)
         metrics.count("tally_effect_attempts_total", effect=job.effect)
 
-    async def settle(self, ended: Ended) -> Answer:
+    async def settle(self, ended: Ended, sample: Sample | None = None) -> Answer:
         """Settle one outcome and wait until that is durable."""
         node = self._node
         (receipt,) = receipts_of(node.key.pair, [ended])
-        return await node.one(receipt.world, Settle(node.clock.sample(), receipt, seal_ok=True))
+        given = Settle(sample or node.clock.sample(), receipt, seal_ok=True)
+        return await node.one(receipt.world, given)
 
     def wanted(self, names: list[Deferred]) -> None:
         """Ask the kernel for jobs by name; what is settled by now does not come."""

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import Conflict, Rejected, TallyError
 from tallystick.journal.base import WorkRow
 from tallystick.kernel.draft import Answer
-from tallystick.kernel.inputs import Operate, Progress, Receipt, Settle
+from tallystick.kernel.inputs import Operate, Progress, Receipt, Sample, Settle
 from tallystick.kernel.settle import statement_of
 from tallystick.node.driver import Published
 from tallystick.node.node import Node
@@ -137,21 +137,50 @@ class Work:
         """The attempt of each intent that a worker has."""
         return {lease.job.intent: lease.job.attempt for lease in self._leases.values()}
 
+    def pools(self) -> dict[bytes, str]:
+        """The pool of each intent that waits for a worker."""
+        return {key[1]: pool for key, (pool, _) in self._ready.items()}
+
     # ---- what workers ask -------------------------------------------------------------------
 
-    async def lease(self, wish: Wish, allowed: Callable[[str], bool]) -> list[dict[str, Any]]:
-        """Jobs that fit, each leased; waits up to `wait_ms` for the first."""
+    async def lease(
+        self, wish: Wish, allowed: Callable[[str], bool], gone: asyncio.Future[None] | None = None
+    ) -> list[dict[str, Any]]:
+        """Jobs that fit, each leased; waits up to `wait_ms` for the first.
+
+        `gone` is done once the worker has left: what it did not get to see is free again.
+        """
         until = self._node.loop.time() + wish.wait_ms / 1000
-        while True:
+        while gone is None or not gone.done():
             found = self._fitting(wish, allowed)
-            left = until - self._node.loop.time()
-            if found or left <= 0:
-                return await self._grant(wish, found)
+            left_s = until - self._node.loop.time()
+            if found or left_s <= 0:
+                leases = await self._grant(wish, found)
+                if gone is None or not gone.done():
+                    return [_shown(lease) for lease in leases if lease.id in self._leases]
+                await self._take_back(leases)
+                break
             self._bell.clear()
-            try:
-                await asyncio.wait_for(self._bell.wait(), left)
-            except TimeoutError:
-                continue
+            await self._wait(left_s, gone)
+        return []
+
+    async def _wait(self, seconds: float, gone: asyncio.Future[None] | None) -> None:
+        """Until a job comes, the worker leaves, or the time is over."""
+        ring = asyncio.ensure_future(self._bell.wait())
+        whom: set[asyncio.Future[Any]] = {ring} if gone is None else {ring, gone}
+        try:
+            await asyncio.wait(whom, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ring.cancel()
+
+    async def _take_back(self, leases: list[Lease]) -> None:
+        """Free jobs that nobody has seen: no attempt was made, so none is journaled."""
+        for lease in [each for each in leases if each.id in self._leases]:
+            key = (lease.world, lease.job.intent)
+            self._drop(key)
+            self._ready[key] = (lease.pool, lease.job)
+            await self._forget(lease)
+        self._bell.set()
 
     def _fitting(
         self, wish: Wish, allowed: Callable[[str], bool]
@@ -171,7 +200,7 @@ class Work:
 
     async def _grant(
         self, wish: Wish, found: list[tuple[tuple[str, bytes], str, Published]]
-    ) -> list[dict[str, Any]]:
+    ) -> list[Lease]:
         leases = []
         until_ns = self._node.clock.now_ns() + self._length_ns(wish.lease_ms)
         for key, pool, job in found:
@@ -181,7 +210,7 @@ class Work:
             leases.append(lease)
         # Durable before the worker sees it: after a restart the lease still counts.
         await self._keep(leases)
-        return [_shown(lease) for lease in leases if lease.id in self._leases]
+        return leases
 
     def _length_ns(self, lease_ms: int | None) -> int:
         settings = self._node.config.work
@@ -228,7 +257,7 @@ class Work:
                 self._done.popitem(last=False)
         return answer
 
-    async def deliver(self, receipt: Receipt) -> Answer:
+    async def deliver(self, receipt: Receipt, sample: Sample | None = None) -> Answer:
         """Settle by a receipt from outside; its seal is checked here, off the kernel's thread."""
         node = self._node
         key_id = str(receipt.seal.get("key"))
@@ -239,7 +268,7 @@ class Work:
             good = await node.loop.run_in_executor(
                 node.threads, seal.verify, trust.public_key, statement, dict(receipt.seal)
             )
-        return await node.one(receipt.world, Settle(node.clock.sample(), receipt, good))
+        return await node.one(receipt.world, Settle(sample or node.clock.sample(), receipt, good))
 
     async def release(self, lease: Lease) -> None:
         """Give a job back: somebody else makes the next attempt."""
@@ -330,6 +359,7 @@ def _shown(lease: Lease) -> dict[str, Any]:
         "executor": job.executor,
         "params": job.catalogue.effects[job.effect].params.render(canon.decode(job.params)),
         "params_cbor": b64encode(job.params).decode(),
+        "origin": {"workflow": job.workflow, "key": b64encode(job.key).decode()},
         "grant": None if job.granted is None else b64encode(canon.encode(job.granted)).decode(),
         "secrets": _secrets(job),
         "attempt": job.attempt,

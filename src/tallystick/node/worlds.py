@@ -48,13 +48,27 @@ def create_world(
 
 
 def open_driver(
-    ports: Ports, world_id: str, runner: Runner, settings: Settings | None = None
+    ports: Ports,
+    world_id: str,
+    runner: Runner,
+    settings: Settings | None = None,
+    *,
+    look: bool = False,
 ) -> Driver:
-    """Open a world: newest snapshot, then the tail; becomes its only writer."""
-    epoch = _epoch(ports.journal, world_id)
+    """Open a world: newest snapshot, then the tail; becomes its only writer.
+
+    With `look` it does not yet: who only reads raises no epoch, and `own` comes before a write.
+    """
+    epoch = ports.journal.head(world_id).epoch if look else _epoch(ports.journal, world_id)
     world = world_at(ports.journal, world_id, runner, settings=settings)
     head = Head(world.seq, world.head, epoch)
     return Driver(world, ports, _staged(world), head)
+
+
+def own(driver: Driver) -> None:
+    """Become the only writer of a world that was opened to look at."""
+    epoch = _epoch(driver.journal, driver.world.id)
+    driver.head = driver.head._replace(epoch=epoch)
 
 
 def world_at(

@@ -14,7 +14,7 @@ from tallystick.errors import UnknownName
 from tallystick.kernel.parts import Cell, Intent, Mail
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Workflow
-from tallystick.model.cells import CellId
+from tallystick.model.cells import RESTING, RUNNING, CellId
 from tallystick.values import canon
 from tallystick.views import pages, shown
 from tallystick.views.pages import Page
@@ -87,9 +87,15 @@ def _brief(world: World, cell: Cell) -> dict[str, Any]:
 
 
 def status_of(world: World, cell: Cell) -> str:
-    """The status a reader sees; a workflow that is no longer active counts as a process."""
+    """The status a reader sees; a workflow that is no longer active counts as a process.
+
+    An entity that waits for its next event rests; only what has ended is completed (D5).
+    """
     workflow = world.active.catalogue.workflows.get(cell.id.workflow)
-    return cell.shown_status("process" if workflow is None else workflow.lifecycle)
+    lifecycle = "process" if workflow is None else workflow.lifecycle
+    if cell.status == RUNNING and cell.at_rest(lifecycle):
+        return RESTING
+    return cell.shown_status(lifecycle)
 
 
 # ---- one cell -------------------------------------------------------------------------------

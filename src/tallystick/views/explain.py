@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tallystick.kernel.parts import Cell
 from tallystick.kernel.world import World
-from tallystick.model.cells import COMPLETED, FAILED, SUSPENDED, CellId
+from tallystick.model.cells import COMPLETED, FAILED, RESTING, SUSPENDED, CellId
 from tallystick.model.records import EventAdmitted, IntentDenied
 from tallystick.values import canon
 from tallystick.views import shown, waiting
@@ -50,7 +50,9 @@ def _status(world: World, cell: Cell, last: dict[str, Any] | None) -> list[Reaso
     elif status == FAILED:
         found.append(Reason("failed", "it has failed and takes no more mail", facts))
     elif status == COMPLETED:
-        found.append(Reason("completed", "it has nothing to do", facts))
+        found.append(Reason("completed", "it has ended", facts))
+    elif status == RESTING:
+        found.append(Reason("resting", "it has nothing to do until its next event", facts))
     if cell.mailbox:
         mail = {"events": len(cell.mailbox), "first_seq": cell.mailbox[0].seq}
         code = "blocked_mail" if status == SUSPENDED else "ready"
@@ -91,7 +93,7 @@ def _blockers(world: World, looked_max: int) -> Iterator[dict[str, Any]]:
         yield {"kind": "intent_open", **_subject(asked), **facts, "hold": intent.hold}
     for _, cell in islice(places(world), looked_max):
         status = status_of(world, cell)
-        if status not in (COMPLETED, FAILED):
+        if status not in (COMPLETED, FAILED, RESTING):
             age_ns = max(world.logical_ns - cell.last_active_ns, 0)
             facts = {"status": status, "since_seq": cell.last_seq, "age_ns": age_ns}
             yield {"kind": "cell_open", **_subject(cell.id), **facts}
@@ -122,4 +124,19 @@ def explain_denial(record: IntentDenied, seq: int) -> dict[str, Any]:
         "status": "denied",
         "reasons": [reason.shown()],
         "judged": waiting.trail(record),
+    }
+
+
+def explain_effect(found: dict[str, Any]) -> dict[str, Any]:
+    """Why an effect is open, or how it ended; `found` is the effect as it is shown whole."""
+    names = ("intent", "effect", "workflow", "key", "opened_seq", "settled_seq")
+    reason = found["reason"]
+    if reason is None:
+        text = f"its receipt at {found['settled_seq']} says {found['status']}"
+        reason = Reason(f"settled_{found['status']}", text, {"outcome": found["why"]}).shown()
+    return {
+        "subject": {name: found[name] for name in names},
+        "status": found["status"],
+        "reasons": [reason],
+        "judged": found["judged"],
     }

@@ -19,7 +19,7 @@ from tallystick.views.causes import Linked, linked
 from tallystick.views.journal import about, touches
 
 NODES_MAX: Final = 400
-_DRAWN: Final = frozenset(
+DRAWN: Final = frozenset(
     {"event", "tick", "intent", "denied", "receipt", "progress", "fault", "lifecycle", "dropped"}
 )
 
@@ -47,7 +47,7 @@ def graph(
 
     Nodes come in the order of the journal; the first `most` are kept.
     """
-    records = [one for one in linked(frames) if KIND_OF[type(one.entry.record)] in _DRAWN]
+    records = [one for one in linked(frames) if KIND_OF[type(one.entry.record)] in DRAWN]
     wanted = _around(records, focus or Focus())
     kept = [one for one in records if one.entry.seq in wanted]
     left_out = max(len(kept) - most, 0)

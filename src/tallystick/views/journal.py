@@ -133,13 +133,21 @@ class RowFilter(NamedTuple):
 
 def touches(record: Record, cell: CellId) -> bool:
     """True when a record is part of a cell's history: made by it, for it, or delivered to it."""
+    return cell in touched(record)
+
+
+def touched(record: Record) -> list[CellId]:
+    """The cells whose history a record is part of."""
     if isinstance(record, EventAdmitted):
         source = record.origin
-        sent = (source.workflow, source.key) == tuple(cell)
-        return sent or any((target.workflow, target.key) == tuple(cell) for target in record.to)
+        found = [CellId(target.workflow, target.key) for target in record.to]
+        if source.workflow is not None:
+            found.append(CellId(source.workflow, source.key or b""))
+        return found
     if isinstance(record, ReceiptSettled):
-        return any(tuple(address) == tuple(cell) for address in record.to)
-    return about(record).cell == cell
+        return [CellId(*address) for address in record.to]
+    cell = about(record).cell
+    return [] if cell is None else [cell]
 
 
 def journal_list(

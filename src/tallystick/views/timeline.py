@@ -45,8 +45,9 @@ class Timeline:
         self._inputs: dict[int, dict[str, Any]] = {}
         self._at_ns: int | None = None
 
-    def read(self, frames: Iterable[Sealed]) -> Timeline:
-        """Take in frames; gives itself."""
+    def read(self, frames: Iterable[Sealed], at_ns: int | None = None) -> Timeline:
+        """Take in frames; gives itself; `at_ns` is the time of the input before them."""
+        self._at_ns = at_ns or self._at_ns
         for entry in entries(frames):
             self._at_ns = time_of(entry.record, self._at_ns)
             self.last = entry.seq

@@ -7,6 +7,7 @@ What only the node knows, who serves an effect and what runs now, comes as an ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.parts import CALL, TIMER, Intent
@@ -22,11 +23,13 @@ class Serving(NamedTuple):
     """What the node knows of executors: who serves an effect, and which attempts run now.
 
     `serves(effect, executor)` is False when nobody on this node or in a pool takes it.
-    `running` holds the attempt number of each intent that an executor has in hand.
+    `running` holds the attempt number of each intent that an executor has in hand, `pools` the
+    pool of each one that waits for a remote worker.
     """
 
     serves: Callable[[str, str], bool]
     running: Mapping[bytes, int]
+    pools: Mapping[bytes, str] = MappingProxyType({})
 
 
 class Reason(NamedTuple):
@@ -55,10 +58,14 @@ def why(intent: Intent, serving: Serving | None = None) -> Reason:
     if serving is None:
         return Reason("outside", "waits for its executor", detail)
     attempt = serving.running.get(record.intent)
-    if record.effect == ASK and attempt is not None:
+    if record.effect == ASK:
         return Reason("person", "waits for a person to answer", detail)
     if attempt is not None:
         return Reason("running", f"an executor has it, attempt {attempt}", detail)
+    pool = serving.pools.get(record.intent)
+    if pool is not None:
+        text = f"waits for a worker of the pool {pool}"
+        return Reason("worker", text, {**detail, "pool": pool})
     if not serving.serves(record.effect, record.executor):
         return Reason("no_executor", f"nobody serves {record.effect}", detail)
     return Reason("queued", f"waits for a free slot, attempt {intent.attempt}", detail)
