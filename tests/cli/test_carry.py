@@ -55,7 +55,7 @@ def test_an_export_verifies_alone_and_can_be_imported(live: Live, tmp_path: Path
 
 @pytest.mark.clause("K-12")
 def test_a_damaged_export_is_found(live: Live, tmp_path: Path):
-    """ND-23 control: one flipped byte, a cut or another file: verify says no (1), import nothing."""
+    """ND-23 control: one flipped byte, a cut or another file: verify says no, import nothing."""
     path = tmp_path / "main.tally"
     live.json("world", "export", "--bundle", "-o", str(path))
     whole = path.read_bytes()
