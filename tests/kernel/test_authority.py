@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate, RevokeGrant, Submit
+from tallystick.kernel.inputs import Activate, Planned, RevokeGrant, Submit
 from tallystick.model.cells import RUNNING
 from tallystick.model.records import EventAdmitted, IntentDenied, IntentOpened, ReceiptSettled
 from tallystick.modules.python import Outcome
@@ -274,7 +274,7 @@ def test_trail_outlives_the_policy() -> None:
     assert denied.judged.capability.grant == "effect"
     documents = lab_documents(policy(rule()), **authority)
     manifest, blobs = bundle_of(documents)
-    plan = {(LAB, canon.encode(n)): rig.cell(LAB, n).last_seq for n in "ab"}
+    plan = {(LAB, canon.encode(n)): Planned(rig.cell(LAB, n).last_seq) for n in "ab"}
     sample = rig.clock.sample()
     change = Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan)
     assert rig.do(change).kind == "activated"

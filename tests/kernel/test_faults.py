@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallystick.errors import LimitExceeded, TickFault
-from tallystick.kernel.inputs import Activate
+from tallystick.kernel.inputs import Activate, Planned
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED
 from tallystick.model.records import EventAdmitted, ReceiptSettled, Ticked, WorkflowFaulted
 from tallystick.modules.python import Outcome
@@ -267,14 +267,15 @@ def test_migration_failed(on_fault: str) -> None:
         )
     )
     cells = {name: rig.cell(LAB, name) for name in "ab"}
-    plan = {(LAB, canon.encode(name)): cell.last_seq for name, cell in cells.items()}
+    plan = {(LAB, canon.encode(name)): Planned(cell.last_seq) for name, cell in cells.items()}
     sample = rig.clock.sample()
     given = Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan)
     assert rig.do(given).kind == "activated"
     rig.send(GO, go("a", "next"), run=False)
     rig.send(GO, go("a", "after"), run=False)
     rig.run()
-    judge_fault(rig, "migration_failed", on_fault, neighbour)
+    # Whatever the cell declares: a failed upgrade ends no cell (06 section 9).
+    judge_fault(rig, "migration_failed", "suspend", neighbour)
 
 
 # ---- hostile code ---------------------------------------------------------------------------

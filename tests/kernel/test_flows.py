@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallystick.errors import BadDefinition
-from tallystick.kernel.inputs import Activate, Decide, Operate
+from tallystick.kernel.inputs import Activate, Decide, Operate, Planned
 from tallystick.model.records import IntentDenied, IntentOpened, IntentReleased, ReceiptSettled
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
@@ -245,7 +245,7 @@ def test_a_flow_that_is_gone_blocks_nothing() -> None:
     rig = lab(flow(max_open={"world": 1}))
     wishes(rig, 1, 2, cell="a")
     manifest, blobs = bundle_of(documents())
-    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, canon.encode("a")): Planned(rig.cell(LAB, "a").last_seq)}
     given_ = Activate(rig.clock.sample(), manifest, manifest, rig.manifest, blobs, "al", plan=plan)
     assert rig.do(given_).kind == "activated"
     rig.pass_time(1)

@@ -10,7 +10,7 @@ import pytest
 from tallystick.kernel.active import activate
 from tallystick.kernel.catalogues import KEPT_MAX, Catalogues
 from tallystick.kernel.draft import Draft
-from tallystick.kernel.inputs import Activate, Submit
+from tallystick.kernel.inputs import Activate, Planned, Submit
 from tallystick.kernel.machine import submit
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.receipts import outcome_of
@@ -89,7 +89,7 @@ def test_an_older_state_of_another_shape_is_handed_over_plain():
     documents = lab_documents(flow={"state_version": 2, "accepts_state_versions": [1]})
     wide = schema("t/State@1", record(id=TEXT, log={"list": TEXT}, note=opt(TEXT)))
     manifest, blobs = bundle_of([wide if d.get("name") == "t/State@1" else d for d in documents])
-    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, canon.encode("a")): Planned(rig.cell(LAB, "a").last_seq)}
     sample = rig.clock.sample()
     given = Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan)
     assert rig.do(given).kind == "activated"

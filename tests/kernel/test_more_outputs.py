@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate
+from tallystick.kernel.inputs import Activate, Planned
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, write_output
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.model.records import Ticked, WorkflowFaulted
@@ -163,7 +163,7 @@ def test_a_declared_older_version_is_read():
     manifest, blobs = bundle_of(
         lab_documents(flow={"state_version": 2, "accepts_state_versions": [1]})
     )
-    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, canon.encode("a")): Planned(rig.cell(LAB, "a").last_seq)}
     given = Activate(
         rig.clock.sample(), manifest, manifest, rig.manifest, blobs, "alice", plan=plan
     )

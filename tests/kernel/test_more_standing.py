@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate, RevokeGrant
+from tallystick.kernel.inputs import Activate, Planned, RevokeGrant
 from tallystick.model.records import IntentDenied, IntentOpened, Ticked, WorkflowFaulted
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
@@ -190,7 +190,7 @@ def test_a_standing_yes_ends_with_its_manifest() -> None:
     rig = agreed(lab(policy(rule()), **MINE))
     manifest, blobs = bundle_of(lab_documents(policy(rule("deny")), **MINE))
     rig.settle(rig.jobs.all[0], {"a": "x"})
-    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, canon.encode("a")): Planned(rig.cell(LAB, "a").last_seq)}
     sample = rig.clock.sample()
     rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan))
     rig.send(GO, go("b", "wish"))

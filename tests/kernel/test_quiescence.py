@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate
+from tallystick.kernel.inputs import Activate, Planned
 from tallystick.kernel.quiescence import quiescence
 from tallystick.model.cells import COMPLETED
 from tallystick.model.records import ApplyRefused, BundleActivate
@@ -150,7 +150,7 @@ def test_plan(plan: dict[str, int], expect: bytes | None, code: str | None) -> N
     rig = lab()
     rig.send(GO, go("a"))
     seq = rig.cell(LAB, "a").last_seq
-    cells = {(LAB, canon.encode(name)): seq + off for name, off in plan.items()}
+    cells = {(LAB, canon.encode(name)): Planned(seq + off) for name, off in plan.items()}
     given = change(rig, plan=cells)
     if expect is not None:
         given = given._replace(expect_manifest=expect)
@@ -173,7 +173,7 @@ def test_plan_without_the_workflow() -> None:
     documents = [d for d in lab_documents(subscriptions=[]) if d.get("name") != LAB]
     documents[-1]["module_bindings"] = {}
     manifest, blobs = bundle_of(documents)
-    plan = {(LAB, canon.encode("a")): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, canon.encode("a")): Planned(rig.cell(LAB, "a").last_seq)}
     state = rig.state_root()
     sample = rig.clock.sample()
     given = Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan)

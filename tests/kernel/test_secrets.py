@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate
+from tallystick.kernel.inputs import Activate, Planned
 from tallystick.model.records import IntentDenied, IntentOpened
 from tallystick.modules.python import Outcome
 from tests.rig import Rig, bundle_of, check
@@ -138,7 +138,7 @@ def test_key_attaches_first() -> None:
     """06 section 1: a key that is open attaches, also after its secret left the manifest."""
     rig = asker(MAY, keys=[secret("pay/key")], idempotency_key=b"k")
     manifest, blobs = bundle_of(documents())
-    plan = {(LAB, rig.cell(LAB, "a").id.key): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, rig.cell(LAB, "a").id.key): Planned(rig.cell(LAB, "a").last_seq)}
     sample = rig.clock.sample()
     rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan))
     rig.send(GO, go("a", "wish"))

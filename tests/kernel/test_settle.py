@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate, Progress, Settle
+from tallystick.kernel.inputs import Activate, Planned, Progress, Settle
 from tallystick.model.cells import FAILED, RUNNING
 from tallystick.model.records import Dropped, ProgressNoted, ReceiptSettled, WorkflowFaulted
 from tallystick.modules.python import Outcome
@@ -99,7 +99,7 @@ def test_receipt_without_subscription() -> None:
     job = asked(rig)
     manifest, blobs = bundle_of(lab_documents(subscriptions=[]))
     key = canon.encode("a")
-    plan = {(LAB, key): rig.cell(LAB, "a").last_seq}
+    plan = {(LAB, key): Planned(rig.cell(LAB, "a").last_seq)}
     change = Activate(
         rig.clock.sample(), manifest, manifest, rig.manifest, blobs, "alice", plan=plan
     )

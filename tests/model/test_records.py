@@ -142,6 +142,8 @@ SAMPLES: tuple[records.Record, ...] = (
         action="failed",
         limit={"name": "fuel", "max": 1, "got": 2},
     ),
+    records.StateMigrated("t/flow@1", b"k", 1, 2, D, D),
+    records.CellUnpinned("t/flow@1", b"k", "checkpoint"),
     records.WorldCreated("6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "node", STAMP),
     records.WorldForked("child", "parent", 4, D, D, {"*": "suspend"}, "alice", STAMP),
     records.WorldRestored("backup", D, "alice", STAMP),

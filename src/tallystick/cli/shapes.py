@@ -64,6 +64,7 @@ CELL: Final = {
     "state_hash": (HASH, None),
     "state_version": int,
     "workflow_hash": (HASH, None),
+    "pinned": (HASH, None),
     "size": int,
     "last_seq": int,
     "mailbox": int,

@@ -27,6 +27,7 @@ from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
+from tallystick.kernel.pins import catalogue_of
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
 from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
@@ -123,8 +124,11 @@ def _standing(case: Case) -> Agreed | None:
     """A yes that was given before and still holds whatever is asked; else all stages are asked."""
     draft, asking, _, wanted = case
     world = draft.world
-    if wanted.idempotency_key is not None or world.revoked or asking.cell.caps is not None:
+    cell = asking.cell
+    if wanted.idempotency_key is not None or world.revoked or cell.caps is not None:
         return None
+    if cell.pin is not None:
+        return None  # its effects are not those of the active manifest
     return world.active.standing.get((asking.workflow.name, wanted.effect, wanted.cap_slot))
 
 
@@ -136,6 +140,8 @@ def _position(case: Case, site: Site, params: Admitted) -> bytes:
 def _site(case: Case, effect: Effect) -> Site:
     """The prepared identity of this workflow and effect, made once per manifest."""
     workflow = case.asking.workflow
+    if case.asking.cell.pin is not None:
+        return Site(workflow.name, workflow.hash_text, _asked(effect.name, effect, b""))
     sites = case.draft.world.active.sites
     found = sites.get((workflow.name, effect.name))
     if found is None:
@@ -152,7 +158,7 @@ def _declared(case: Case) -> Effect | Denial:
     if name not in workflow.effects_emitted:
         message = f"{name} is not in effects_emitted of {workflow.name}"
         return Denial("declared", "effect.undeclared", message)
-    effect = case.draft.world.active.catalogue.effects.get(name)
+    effect = catalogue_of(case.draft.world, case.asking.cell).effects.get(name)
     if effect is None:
         return Denial("declared", "effect.unknown", f"{name} is not in the active manifest")
     return effect
@@ -245,7 +251,9 @@ def _stands(case: Case, agreed: Agreed) -> bool:
         return False
     # Internal effects name workflows and capabilities in their parameters, others secrets.
     asks_more = agreed.effect.name in (SPAWN, CALL, READ, PLAY_STEP) or agreed.effect.secret
-    return agreed.verdict.decision == "allow" and case.asking.cell.caps is None and not asks_more
+    cell = case.asking.cell
+    own = cell.caps is not None or cell.pin is not None
+    return agreed.verdict.decision == "allow" and not own and not asks_more
 
 
 # tidy: one record, all of its fields.
@@ -418,7 +426,7 @@ def _deny(
     """Record a denial, and open nothing; its receipt follows at the end of the frame."""
     draft, wanted = case.draft, case.wanted
     raw = wanted.params.bytes if isinstance(wanted.params, Admitted) else wanted.params
-    effect = draft.world.active.catalogue.effects.get(wanted.effect)
+    effect = catalogue_of(draft.world, case.asking.cell).effects.get(wanted.effect)
     if intent is None:
         asked = _asked(wanted.effect, effect, raw)
         asking = case.asking

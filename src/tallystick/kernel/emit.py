@@ -9,6 +9,7 @@ from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickF
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.ingress import note_lost
 from tallystick.kernel.parts import Cell
+from tallystick.kernel.pins import catalogue_of
 from tallystick.kernel.route import BadKeyError, Event, as_fault, route
 from tallystick.model.abi import EmittedEvent
 from tallystick.model.catalogue import Workflow
@@ -16,7 +17,7 @@ from tallystick.model.effects import event_hash
 from tallystick.model.records import EventAdmitted, Noted, Source, Target
 from tallystick.model.tuples import make
 from tallystick.values import canon, names
-from tallystick.values.schema import Admitted
+from tallystick.values.schema import Admitted, Schema
 
 
 def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) -> None:
@@ -24,6 +25,8 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
     if names.is_reserved(emitted.schema):
         raise TickFault(f"{emitted.schema} is made by the kernel alone", code="bad_output")
     schema = draft.world.active.catalogue.schemas.get(emitted.schema)
+    if cell.pin is not None:
+        schema, emitted = _of_pinned(draft, cell, emitted, schema)
     if schema is None:
         raise TickFault(f"no schema {emitted.schema} in the active manifest", code="bad_output")
     value = emitted.value
@@ -41,6 +44,26 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
         _admit(draft, event)
     except BadKeyError as why:
         raise as_fault(why) from why
+
+
+def _of_pinned(
+    draft: Draft, cell: Cell, emitted: EmittedEvent, active: Schema | None
+) -> tuple[Schema | None, EmittedEvent]:
+    """What a pinned cell emits is of its own schemas; the world takes it under the active one.
+
+    A schema that has left the active manifest is still good for the record; nobody subscribes.
+    """
+    own = catalogue_of(draft.world, cell).schemas.get(emitted.schema)
+    if own is None:
+        return None, emitted
+    raw = emitted.value.bytes if isinstance(emitted.value, Admitted) else emitted.value
+    try:
+        value = own.admit(canon.decode(raw), "native")
+        if active is not None:
+            value = active.admit_older(value.bytes)
+    except (NotCanonical, SchemaMismatch) as bad:
+        raise TickFault(f"{emitted.schema}: {bad.message}", code="bad_output") from bad
+    return value.schema, emitted._replace(value=value)
 
 
 def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, document: bytes) -> None:
@@ -69,8 +92,7 @@ def send_to(
     """Admit an event addressed to one cell (spawn, call); routing has no say."""
     schema, data = event
     source = _source(draft, workflow, cell)
-    admitted = draft.world.active.catalogue.schemas[schema].read(data)
-    digest = event_hash(schema, admitted.bytes, None)
+    digest = event_hash(schema, data, None)  # who sends it has read it under its schema
     return draft.add(_record(draft, (schema, data, source, (), None), digest, (target,)))
 
 

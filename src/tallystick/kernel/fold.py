@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tallystick.kernel import fold_cells as cells
 from tallystick.kernel import fold_effects as effects
+from tallystick.kernel import plans
 from tallystick.kernel.fold_mail import stamped
 from tallystick.kernel.world import Trust, World
 from tallystick.model import records
@@ -72,7 +73,14 @@ def _grant_revoked(world: World, record: records.GrantRevoked) -> None:
 
 def _activated(world: World, record: records.BundleActivate) -> None:
     stamped(world, record.stamp)
+    before = world.manifest
     world.activate(record.to)
+    if record.mode != "genesis":
+        world.upgraded_seq = world.seq
+    if record.mode == "prove":
+        world.proved_seq = world.seq
+    if record.plan is not None:
+        plans.follow(world, record.plan, before)
 
 
 def _snapshot(world: World, record: records.SnapshotTaken) -> None:
@@ -97,6 +105,8 @@ _FOLDS: Final[dict[type, Fold]] = {
     records.EventAdmitted: cells.event_admitted,
     records.Ticked: cells.ticked,
     records.WorkflowFaulted: cells.faulted,
+    records.StateMigrated: cells.migrated,
+    records.CellUnpinned: cells.unpinned,
     records.IntentOpened: effects.opened,
     records.IntentAttached: effects.attached,
     records.IntentDenied: effects.denied,

@@ -7,8 +7,10 @@ from typing import Final
 
 from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
 from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Fence, Mail
+from tallystick.kernel.pins import catalogue_of, unpin, workflow_of
 from tallystick.kernel.world import Cause, World
 from tallystick.model import envelopes, records
+from tallystick.model.catalogue import Catalogue
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, TERMINAL, CellId
 from tallystick.model.tuples import make
 from tallystick.values import canon
@@ -38,7 +40,10 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
             cell.caps = caps
         if caller is not None:
             cell.callers[caller] = None
-        push(world, cell, _mail(world, record, target, (index, parent, now_ns)))
+        mail = _mail(world, record, target, (index, parent, now_ns))
+        if target.upcast is not None:
+            mail = mail._replace(fits=_newer(catalogue_of(world, cell), target.upcast))
+        push(world, cell, mail)
 
 
 def _mail(
@@ -63,8 +68,14 @@ def _mail(
         target.init,
         None,
         record.event_hash if own or record.key is not None else None,
+        None,
     )
     return make(Mail, fields)
+
+
+def _newer(catalogue: Catalogue, upcast: str) -> str | None:
+    """The schema that an upcast leads to: what its value is of, whatever came."""
+    return next((u.to for u in catalogue.upcasts.values() if u.name == upcast), None)
 
 
 def _fence(world: World, idem: records.IdemKey) -> None:
@@ -117,8 +128,19 @@ def ticked(world: World, record: records.Ticked) -> None:
         _new_state(world, cell, record)
         if ended:
             _ended(world, cell)
+    if ended and cell.pin is not None:
+        unpin(world, cell)
     if cell.mailbox:
         requeue(world, cell)
+
+
+def migrated(_world: World, _record: records.StateMigrated) -> None:
+    """Evidence: the tick of the same frame holds what came of it."""
+
+
+def unpinned(world: World, record: records.CellUnpinned) -> None:
+    """The cell goes on under the active manifest."""
+    unpin(world, must(world, record.workflow, record.key))
 
 
 def _new_state(world: World, cell: Cell, record: records.Ticked) -> None:
@@ -173,7 +195,7 @@ _CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.
 
 def _ended(world: World, cell: Cell) -> None:
     """A cell that ended takes no more mail; a completed entity goes on with what waits."""
-    entity = world.workflow(cell.id.workflow).lifecycle == "entity"
+    entity = workflow_of(world, cell).lifecycle == "entity"
     if cell.status == FAILED or not entity:
         cell.mailbox.clear()
     elif cell.mailbox:
@@ -191,6 +213,7 @@ def faulted(world: World, record: records.WorkflowFaulted) -> None:
     cell.last_seq = world.seq
     cell.status = FAILED
     cell.mailbox.clear()
+    unpin(world, cell)
 
 
 # ---- operators ------------------------------------------------------------------------------
@@ -233,7 +256,7 @@ def cancel_requested(world: World, record: records.CellCancelRequested) -> None:
         seq=world.seq,
         index=0,
         schema=envelopes.CANCEL,
-        arm=world.workflow(record.workflow).arms[envelopes.CANCEL],
+        arm=workflow_of(world, cell).arms[envelopes.CANCEL],
         parent=record.stamp.entropy,
         now_ns=record.stamp.now_ns,
         hops=0,
@@ -250,3 +273,4 @@ def cell_failed(world: World, record: records.CellFailed) -> None:
     cell.status = FAILED
     cell.last_seq = world.seq
     cell.mailbox.clear()
+    unpin(world, cell)

@@ -6,10 +6,12 @@ from typing import Any
 
 from tallystick.kernel import continuation
 from tallystick.kernel import fold_flows as flows
-from tallystick.kernel.fold_mail import inherit, push, stamped
+from tallystick.kernel.fold_mail import inherit, must, push, stamped
 from tallystick.kernel.parts import OWN_HOLDS, TIMER, Continuation, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
+from tallystick.model.cells import CellId
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
@@ -18,7 +20,10 @@ from tallystick.values import canon
 
 def opened(world: World, record: records.IntentOpened) -> None:
     """An intent is open: its cell waits for it, the calendar knows when it is due."""
-    intent = Intent(record, world.seq, world.manifest)
+    cell = world.edit_cell(record.origin.workflow, record.origin.key)
+    # An intent keeps the effect and the receipt schema it was opened under (K-13).
+    manifest = world.manifest if cell is None or cell.pin is None else cell.pin
+    intent = Intent(record, world.seq, manifest)
     if record.hold is not None:
         intent.due_ns = _held_until(record)
     elif record.effect == TIMER:
@@ -28,12 +33,11 @@ def opened(world: World, record: records.IntentOpened) -> None:
         flows.opened(world.levels, record, world.active.flows, world.logical_ns)
     if intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
-    cell = world.edit_cell(record.origin.workflow, record.origin.key)
     if cell is not None:
         cell.inflight[record.intent] = None
         if record.idempotency_key is not None:
             cell.keyed[record.intent] = None
-            world.keyed.put(record.intent, Keyed(record, world.seq, world.manifest))
+            world.keyed.put(record.intent, Keyed(record, world.seq, manifest))
 
 
 def _deliver_at(record: records.IntentOpened) -> int:
@@ -65,7 +69,8 @@ def attached(world: World, record: records.IntentAttached) -> None:
     known = world.keyed.get(record.intent)
     assert known is not None, "an attached key is remembered"
     assert known.settled is not None, "a key is open or settled"
-    if continuation.schema_of(known.settled) not in world.workflow(record.origin.workflow).arms:
+    cell = must(world, record.origin.workflow, record.origin.key)
+    if continuation.schema_of(known.settled) not in workflow_of(world, cell).arms:
         return
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
     _deliver(world, [came], seq=world.seq)
@@ -82,7 +87,9 @@ def settled(world: World, record: records.ReceiptSettled) -> None:
     if record.status == "denied" and record.error is None:
         refused = world.denied.popleft()
         waiter = Waiter(refused.origin, refused.issuer_ref)
-        came = [Continuation(refused, world.manifest, waiter, record)]
+        cell = world.cell(CellId(refused.origin.workflow, refused.origin.key))
+        manifest = world.manifest if cell is None or cell.pin is None else cell.pin
+        came = [Continuation(refused, manifest, waiter, record)]
     else:
         came = _close(world, record)
     if record.outcome in ("delivered", "rejected_delivered"):
@@ -136,9 +143,9 @@ def _deliver(world: World, came: list[Continuation], seq: int) -> None:
         cell = world.edit_cell(origin.workflow, origin.key)
         assert cell is not None, "the outcome says delivered only while the cell lives"
         schema = continuation.schema_of(each.came)
-        arm = world.workflow(origin.workflow).arms.get(schema)
+        arm = workflow_of(world, cell).arms.get(schema)
         place = (seq, index, schema, arm, parent, now_ns, hops)
-        push(world, cell, make(Mail, (*place, None, None, None, each, None)))
+        push(world, cell, make(Mail, (*place, None, None, None, each, None, None)))
 
 
 def progress(world: World, record: records.ProgressNoted) -> None:

@@ -14,7 +14,7 @@ from tallystick.authority.denial import Denial
 from tallystick.authority.flow import compile_flows
 from tallystick.authority.policy import Rules
 from tallystick.errors import BadDefinition, Conflict, UnknownName
-from tallystick.kernel import quiescence, receipts
+from tallystick.kernel import plans, quiescence, receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Activate, RevokeGrant, RevokeKey, Sample, TrustKey
 from tallystick.kernel.parts import OWN_HOLDS
@@ -185,6 +185,10 @@ def activate(world: World, given: Activate) -> Frame:
         draft.add(ApplyRefused(given.bundle, code, blockers, count, given.principal, stamp))
         return draft.frame(Answer("refused", world.seq + 1, None, blockers))
     draft.blobs.update(given.blobs)
+    plan = None
+    if given.plan is not None:
+        plan, pages = plans.written(given.plan)
+        draft.blobs.update(pages)
     draft.add(
         BundleActivate(
             to=given.manifest,
@@ -192,6 +196,8 @@ def activate(world: World, given: Activate) -> Frame:
             mode="quiescent" if given.plan is None else "prove",
             principal=given.principal,
             from_=world.manifest,
+            plan=plan,
+            report_hash=given.report_hash,
             stamp=stamp,
         )
     )
@@ -204,26 +210,9 @@ def _refusal(
 ) -> tuple[str, list[Any], int] | None:
     if given.expect_manifest != world.manifest:
         return "gov.stale_base", [], 0
-    first, count = quiescence.named(world)
     if given.plan is None:
-        if not count:
-            return None
-        return "gov.not_quiescent", [[b.kind, b.detail] for b in first], count
-    cells = [b for b in first if b.kind == "cell_open"]
-    # An open cell whose workflow the bundle does not hold could never run again.
-    missing = [
-        b
-        for b in cells
-        if not _planned(given, b) or b.detail["workflow"] not in catalogue.workflows
-    ]
-    if count > len(first) or missing:
-        return "gov.plan_outdated", [[b.kind, b.detail] for b in missing], len(missing)
-    return None
-
-
-def _planned(given: Activate, blocker: quiescence.Blocker) -> bool:
-    """True when the plan names this open cell at the seq where it stands now."""
-    assert given.plan is not None, "only called with a plan"
-    cell = (blocker.detail["workflow"], bytes.fromhex(blocker.detail["key"]))
-    since: int = blocker.detail["since_seq"]
-    return given.plan.get(cell) == since
+        found, code = quiescence.named(world), "gov.not_quiescent"
+    else:
+        found, code = plans.outdated(world, given.plan, catalogue), "gov.plan_outdated"
+    first, count = found
+    return (code, [[b.kind, b.detail] for b in first], count) if count else None

@@ -132,8 +132,21 @@ class Decide(NamedTuple):
     seal_ok: bool | None = None
 
 
+class Planned(NamedTuple):
+    """What an activation does with one open cell: `continue`, `pin` or `migrate`.
+
+    `seq` is the cell's last one when that was decided.
+    """
+
+    seq: int
+    action: str = "continue"
+
+
 class Activate(NamedTuple):
-    """Make another bundle active; `plan` names each open cell at the seq it was proved at."""
+    """Make another bundle active; `plan` names each open cell at the seq it was proved at.
+
+    `report_hash` is the report that the plan was made from.
+    """
 
     sample: Sample
     bundle: bytes
@@ -141,7 +154,8 @@ class Activate(NamedTuple):
     expect_manifest: bytes
     blobs: Mapping[bytes, bytes]
     principal: str
-    plan: Mapping[tuple[str, bytes], int] | None = None
+    plan: Mapping[tuple[str, bytes], Planned] | None = None
+    report_hash: bytes | None = None
 
 
 class TakeSnapshot(NamedTuple):

@@ -18,7 +18,8 @@ from tallystick.kernel.draft import Draft
 from tallystick.kernel.emit import send_to
 from tallystick.kernel.grants import pass_on
 from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN
-from tallystick.model.catalogue import Workflow
+from tallystick.kernel.pins import catalogue_of, pinned_at
+from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId
 from tallystick.model.records import Target
 from tallystick.values import canon
@@ -65,16 +66,20 @@ def _start(
 ) -> tuple[CellId, bool] | None:
     """Send the payload to the child cell; on trouble settle the intent and give None."""
     wanted = opened.params.value
-    workflow = draft.world.active.catalogue.workflows.get(wanted["workflow"])
+    child = CellId(wanted["workflow"], wanted["key"] or b"")
+    # A child that is there already may be pinned; a new one uses the active bundle.
+    pinned = pinned_at(draft.world, child)
+    known = draft.world.active.catalogue if pinned is None else catalogue_of(draft.world, pinned)
+    workflow = known.workflows.get(wanted["workflow"])
     if workflow is None:
         _fail(draft, opened, "not_found", "spawn.unknown_workflow", wanted["workflow"])
         return None
     payload = wanted["payload"]
-    fault = _payload_fault(draft, workflow, wanted)
+    fault = _payload_fault(known, workflow, wanted)
     if fault is not None:
         _fail(draft, opened, "schema", "spawn.bad_payload", fault)
         return None
-    ident = CellId(workflow.name, wanted["key"] or b"")
+    ident = child
     created = not draft.exists(ident)
     if not created and not draft.takes_mail(ident, workflow.lifecycle):
         _fail(draft, opened, "conflict", "spawn.terminal", "the cell has ended already")
@@ -97,7 +102,7 @@ def _start(
     return ident, created
 
 
-def _payload_fault(draft: Draft, workflow: Workflow, wanted: dict[str, Any]) -> str | None:
+def _payload_fault(known: Catalogue, workflow: Workflow, wanted: dict[str, Any]) -> str | None:
     """Why a child cannot take this payload under this key, or None."""
     name = wanted["payload"]["schema"]
     if name != workflow.event_name and name not in workflow.arms:
@@ -105,7 +110,7 @@ def _payload_fault(draft: Draft, workflow: Workflow, wanted: dict[str, Any]) -> 
     if name.startswith("sys/"):
         return f"{name} is made by the kernel alone"
     try:
-        payload = draft.world.active.catalogue.schemas[name].read(wanted["payload"]["value"])
+        payload = known.schemas[name].read(wanted["payload"]["value"])
         if name == workflow.event_name and _is_forged(workflow, payload.value):
             return f"the arm {payload.value['$tag']} is filled by the kernel alone"
         if workflow.key is not None:

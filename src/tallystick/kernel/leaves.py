@@ -148,6 +148,7 @@ def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blob
         cell.keyed = dict.fromkeys(bonds["keyed"])
         cell.callers = dict.fromkeys(bonds["callers"])
         cell.caps = bonds["caps"]
+        cell.pin = bonds.get("pin")
     if mailbox is not None:
         for entry in canon.decode(read_blob(blobs, mailbox)):
             cell.mailbox.append(Mail(**entry))
@@ -161,21 +162,24 @@ def beside_of(value: bytes) -> list[bytes]:
 
 
 def _bonds(cell: Cell) -> dict[str, Any] | None:
-    """What ties a cell to others: open intents, remembered keys, callers, own capabilities."""
-    if not (cell.inflight or cell.keyed or cell.callers or cell.caps):
+    """What ties a cell to others: open intents, keys, callers, own capabilities, its manifest."""
+    if not (cell.inflight or cell.keyed or cell.callers or cell.caps or cell.pin):
         return None
-    return {
+    bonds = {
         "open": list(cell.inflight),
         "keyed": list(cell.keyed),
         "callers": list(cell.callers),
         "caps": cell.caps,
     }
+    return bonds if cell.pin is None else {**bonds, "pin": cell.pin}
 
 
 def _put_mail(mail: Mail, document: Document) -> dict[str, Any]:
     """A mailbox entry that stands alone: a continuation is kept as the document it will be."""
     entry = mail._asdict()
     del entry["continuation"]
+    if mail.fits is None:
+        del entry["fits"]  # nearly always: the leaf is as short as it was without the field
     if mail.continuation is not None:
         entry["value"] = document(mail)
     return entry

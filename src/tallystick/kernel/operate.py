@@ -13,6 +13,7 @@ from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.parts import Cell, Intent
+from tallystick.kernel.pins import known_workflow, workflow_of
 from tallystick.kernel.release import let_go
 from tallystick.kernel.settle import fail_cell
 from tallystick.kernel.world import World
@@ -45,7 +46,7 @@ def operate(world: World, given: Operate) -> Frame:
 
 def _cell(draft: Draft, given: Operate) -> Cell:
     cell = draft.world.cell(CellId(given.workflow, given.key))
-    if cell is None or given.workflow not in draft.world.active.catalogue.workflows:
+    if cell is None or known_workflow(draft.world, cell) is None:
         raise UnknownName(
             f"{given.workflow} has no such cell",
             code="cell.unknown",
@@ -65,7 +66,7 @@ def _refuse(cell: Cell, verb: str, why: str) -> Conflict:
 
 def _suspend(draft: Draft, given: Operate, stamp: Stamp) -> None:
     cell = _cell(draft, given)
-    entity = draft.world.workflow(given.workflow).lifecycle == "entity"
+    entity = workflow_of(draft.world, cell).lifecycle == "entity"
     if cell.status in (FAILED, SUSPENDED) or (cell.status == COMPLETED and not entity):
         raise _refuse(cell, "suspend", f"is {cell.status}")
     draft.add(CellSuspended(given.workflow, given.key, given.principal, given.reason, stamp))
@@ -93,7 +94,7 @@ def _cancel(draft: Draft, given: Operate, stamp: Stamp) -> None:
         _cancel_effect(draft, given, stamp)
         return
     cell = _cell(draft, given)
-    workflow = draft.world.workflow(given.workflow)
+    workflow = workflow_of(draft.world, cell)
     if cell.status == FAILED or (cell.status == COMPLETED and workflow.lifecycle != "entity"):
         raise _refuse(cell, "cancel", f"is {cell.status}")
     if given.force or envelopes.CANCEL not in workflow.arms:

@@ -129,6 +129,7 @@ class Mail(NamedTuple):
 
     `parent` is the entropy that the tick's own is derived from.
     `event_hash` stands where schema and value do not give it: with an explicit key, or an upcast.
+    `fits` is the schema of a value that an upcast made; else the value is of `schema`.
     """
 
     seq: int
@@ -143,6 +144,7 @@ class Mail(NamedTuple):
     init: bytes | None = None
     continuation: Continuation | None = None
     event_hash: bytes | None = None
+    fits: str | None = None
 
     def hollow(self) -> bool:
         """True when no upcast could give the entry a value; its tick is a fault."""
@@ -162,6 +164,7 @@ class Cell:
         "last_active_ns",
         "last_seq",
         "mailbox",
+        "pin",
         "queued",
         "size",
         "state",
@@ -188,6 +191,7 @@ class Cell:
         self.keyed: dict[bytes, None] = {}
         self.callers: dict[bytes, None] = {}
         self.caps: Any = None
+        self.pin: bytes | None = None  # the manifest it runs under, when that is not the active one
 
     def at_rest(self, lifecycle: str) -> bool:
         """An entity rests between events; a process must end (D5)."""

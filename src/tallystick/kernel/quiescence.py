@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.world import World
+from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import FAILED
 from tallystick.values import canon
 
 NAMED_MAX: Final = 1000
+CELL_OPEN: Final = "cell_open"
 
 
 class Blocker(NamedTuple):
@@ -35,18 +38,34 @@ def named(world: World) -> tuple[list[Blocker], int]:
     return first, len(first) + sum(1 for _ in found)
 
 
-# tidy: four kinds of blocker, listed one after the other.
+def lifecycle_of(workflow: Workflow | None) -> str:
+    """The lifecycle of a cell; one whose workflow is gone must have ended."""
+    return "process" if workflow is None else workflow.lifecycle
+
+
+def open_cells(world: World) -> Iterator[Blocker]:
+    """The cells that have not ended and are not at rest, however many."""
+    return (each for each in _of_cells(world) if each.kind == CELL_OPEN)
+
+
 def _blockers(world: World) -> Iterator[Blocker]:
+    yield from _of_cells(world)
+    yield from _of_intents(world)
+
+
+# tidy: three kinds of blocker, listed one after the other.
+def _of_cells(world: World) -> Iterator[Blocker]:
     ready = frozenset(world.ring)
     for name in sorted(world.cells):
-        workflow = world.active.catalogue.workflows.get(name)
-        lifecycle = "process" if workflow is None else workflow.lifecycle
+        usual = lifecycle_of(world.active.catalogue.workflows.get(name))
         for _, cell in world.cells[name].entries():
+            pinned = cell.pin is not None
+            lifecycle = lifecycle_of(known_workflow(world, cell)) if pinned else usual
             place = {"workflow": name, "key": cell.id.key.hex()}
             status = cell.shown_status(lifecycle)
             if status != FAILED and not cell.at_rest(lifecycle):
                 yield Blocker(
-                    "cell_open",
+                    CELL_OPEN,
                     {
                         **place,
                         "status": status,
@@ -58,6 +77,9 @@ def _blockers(world: World) -> Iterator[Blocker]:
                 yield Blocker("mailbox", {**place, "events": len(cell.mailbox)})
             if cell.id in ready:
                 yield Blocker("ready", place)
+
+
+def _of_intents(world: World) -> Iterator[Blocker]:
     for path, intent in world.intents.entries():
         origin = intent.record.origin
         yield Blocker(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tallystick.errors import NotCanonical
+from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel.index import EMPTY, Blobs, Stored, parse_node
 from tallystick.kernel.leaves import read_blob
 from tallystick.model.catalogue import Catalogue
@@ -26,6 +26,7 @@ from tallystick.model.records import (
     Ticked,
 )
 from tallystick.values import canon
+from tallystick.values.schema import Schema
 
 EDGE: Final = "blob_edge@1"
 _HASH_TEXT: Final = 71
@@ -79,6 +80,8 @@ class Marks:
         """What one record names."""
         if isinstance(record, BundleActivate):
             self._any(record.bundle)
+            self._any(record.plan)
+            self._any(record.report_hash)
             self.manifest(record.to)
         elif isinstance(record, Ticked):
             self._state(record.workflow, record.state, record.after)
@@ -123,13 +126,25 @@ class Marks:
 
     def _cell(self, workflow: str, value: bytes) -> None:
         raw = canon.decode(value)
-        self._state(workflow, raw["state"], raw["state_hash"])
         self._any(raw["inflight"])
+        pin = self._pin_of(raw["inflight"])
+        active = self._manifest
+        if pin is not None:
+            self.manifest(pin)
+        self._state(workflow, raw["state"], raw["state_hash"])
+        self._manifest = active
         if raw["mailbox"] is not None:
             self._any(raw["mailbox"])
             for entry in canon.decode(read_blob(self._blobs, raw["mailbox"])):
                 self._large(entry["value"], entry["value_hash"])
                 self._texts_of(entry["init"])
+
+    def _pin_of(self, bonds: bytes | None) -> bytes | None:
+        """The manifest of a pinned cell, which must stay as long as the cell."""
+        if bonds is None:
+            return None
+        pin: bytes | None = canon.decode(read_blob(self._blobs, bonds)).get("pin")
+        return pin
 
     def _intent_leaf(self, value: bytes) -> None:
         raw = canon.decode(value)
@@ -148,15 +163,26 @@ class Marks:
         self._any(digest)
         known = self._catalogue_of(self._manifest).workflows.get(workflow)
         data = inline if inline is not None else self._read(digest)
-        if known is not None and data is not None:
-            for text in known.state.hashes(canon.decode(data)):
-                self._any(canon.raw_of(text))
+        if data is not None:
+            self._hashes(None if known is None else known.state, data)
 
     def _typed(self, schema: str, data: bytes | None) -> None:
-        known = self._catalogue_of(self._manifest).schemas.get(schema)
-        if known is not None and data is not None:
-            for text in known.hashes(canon.decode(data)):
-                self._any(canon.raw_of(text))
+        if data is not None:
+            self._hashes(self._catalogue_of(self._manifest).schemas.get(schema), data)
+
+    def _hashes(self, schema: Schema | None, data: bytes) -> None:
+        """The typed hashes of a document; all that look like one where it is of another schema.
+
+        Pinned cells, and events of before an upgrade, are of schemas that are not the active ones.
+        """
+        try:
+            if schema is not None:
+                for text in schema.hashes(schema.plain(data)):
+                    self._any(canon.raw_of(text))
+                return
+        except SchemaMismatch:
+            pass
+        self._texts(canon.decode(data))
 
     def _large(self, inline: bytes | None, digest: bytes | None) -> None:
         """A value that stands inline or by digest: both name what they hold."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tallystick.authority.denial import Denial
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import KERNEL
+from tallystick.kernel.pins import known_workflow
 from tallystick.model import envelopes
 from tallystick.model.cells import TERMINAL, CellId
 from tallystick.model.records import (
@@ -24,14 +25,14 @@ from tallystick.values import canon
 
 def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) -> str:
     """What becomes of a continuation: delivered, or why not."""
-    workflow = draft.world.active.catalogue.workflows.get(origin.workflow)
     ident = make(CellId, (origin.workflow, origin.key))
     cell = draft.world.cell(ident)
     # What asks for an effect has ticked, so its cell is in the world or gone.
     # A re-created cell inherits nothing from the one before (I19).
-    if workflow is None or cell is None or cell.born_seq > origin.tick_seq:
+    if cell is None or cell.born_seq > origin.tick_seq:
         return "terminal"
-    if ident in draft.ended or cell.status in TERMINAL:
+    workflow = known_workflow(draft.world, cell)
+    if workflow is None or ident in draft.ended or cell.status in TERMINAL:
         return "terminal"
     if schema not in workflow.arms:
         return "no_arm"

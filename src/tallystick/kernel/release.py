@@ -14,6 +14,7 @@ from tallystick.kernel.draft import Draft
 from tallystick.kernel.fold_flows import QUEUED
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import Intent
+from tallystick.kernel.pins import workflow_of
 from tallystick.model.abi import EffectRequest
 from tallystick.model.catalogue import Effect
 from tallystick.model.cells import CellId
@@ -63,7 +64,7 @@ def _asking(draft: Draft, intent: Intent, logical_ns: int) -> Asking:
     origin = intent.record.origin
     cell = draft.world.cell(CellId(origin.workflow, origin.key))
     assert cell is not None, "an open intent has a cell"
-    return Asking(cell, draft.world.workflow(origin.workflow), origin.tick_seq, logical_ns)
+    return Asking(cell, workflow_of(draft.world, cell), origin.tick_seq, logical_ns)
 
 
 def _params(draft: Draft, intent: Intent, effect: Effect) -> Admitted:

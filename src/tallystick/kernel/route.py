@@ -6,17 +6,22 @@ Continuations never come here: they go to the cell that asked (K-13).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from tallystick.errors import Busy, SchemaMismatch, TickFault
+from tallystick.errors import Busy, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel.active import Route
 from tallystick.kernel.draft import Draft
+from tallystick.kernel.parts import Cell
+from tallystick.kernel.pins import catalogue_of, narrowed, pinned_at, workflow_of
 from tallystick.model.abi import Halted
 from tallystick.model.cells import CellId
 from tallystick.model.records import Source, Target
 from tallystick.model.tuples import make
 from tallystick.values import canon
-from tallystick.values.schema import Admitted
+from tallystick.values.schema import Admitted, Schema
+
+# In place of an upcast's name: an event that a pinned cell is given in its older shape.
+PINNED: Final = "sys/pinned"
 
 
 class Lost(NamedTuple):
@@ -95,6 +100,7 @@ def _from(source: Source, origin: str) -> bool:
     return source.workflow.startswith(name[:-1]) if name.endswith("*") else source.workflow == name
 
 
+# tidy: the order of the questions is the rule.
 def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
     workflow = way.workflow
     value: Admitted | None = event.admitted
@@ -109,6 +115,10 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
     ident = make(CellId, (workflow.name, key))
     create = not draft.exists(ident)
+    if not create and draft.world.pinned:
+        pinned = pinned_at(draft.world, ident)
+        if pinned is not None:
+            return _to_pinned(draft, event, pinned)
     wanted = way.subscription
     if create and not wanted.create_if_missing:
         return Lost(ident, "no_instance")
@@ -122,6 +132,43 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
         # Later subscriptions of the same event see the cell that this one creates.
         draft.created[ident] = None
     return make(Target, (workflow.name, key, create, way.arm, upcast, newer, init, None, None))
+
+
+def _to_pinned(draft: Draft, event: Event, cell: Cell) -> Target | Lost:
+    """A pinned cell is given what its own workflow takes, in the version that this one knows."""
+    own, workflow = catalogue_of(draft.world, cell), workflow_of(draft.world, cell)
+    if not draft.takes_mail(cell.id, workflow.lifecycle):
+        return Lost(cell.id, "terminal")
+    name: str | None = event.schema
+    admitted: Admitted | None = event.admitted
+    upcast = None
+    while name is not None and name != workflow.event_name and name not in workflow.arms:
+        step = own.upcasts.get(name)
+        name = None if step is None else step.to
+        if step is not None and admitted is not None:
+            answer = draft.world.runner.pure(
+                own, step.module, step.entrypoint, admitted.bytes, None
+            )
+            upcast = step.name
+            admitted = None if isinstance(answer, Halted) else _read(own.schemas[step.to], answer)
+    if name is None:
+        return Lost(cell.id, "unread")
+    fitting = None if admitted is None else narrowed(own.schemas[name], admitted)
+    if fitting is None and upcast is None:
+        return Lost(cell.id, "unread")
+    value = None if fitting is None else fitting.bytes
+    if upcast is None:
+        upcast = PINNED if value != event.admitted.bytes else None
+        value = None if upcast is None else value
+    arm = workflow.arms.get(name)
+    return Target(workflow.name, cell.id.key, create=False, arm=arm, upcast=upcast, value=value)
+
+
+def _read(schema: Schema, data: bytes) -> Admitted | None:
+    try:
+        return schema.read(data)
+    except (NotCanonical, SchemaMismatch):
+        return None
 
 
 def _check_room(draft: Draft, way: Route, target: Target) -> None:

@@ -19,6 +19,7 @@ from tallystick.kernel.drain import next_release_ns
 from tallystick.kernel.ending import end_cell
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
 from tallystick.kernel.parts import CALL, CANCEL, KERNEL, READ, SPAWN, TIMER, Intent
+from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Effect
@@ -163,7 +164,7 @@ def fail_cell(
     cell = draft.world.cell(ident)
     assert cell is not None, "only an existing cell is failed"
     draft.add(CellFailed(ident.workflow, ident.key, principal, reason, stamp))
-    workflow = draft.world.workflow(ident.workflow)
+    workflow = workflow_of(draft.world, cell)
     code = "receipt_unreadable" if principal == KERNEL else "cancelled"
     end_cell(draft, workflow, cell, FAILED, {"code": code, "message": reason})
 

@@ -102,9 +102,18 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         "keys": keys_value(world),
         "revoked": world.revoked,
         **({"flows": flows} if flows else {}),
+        **_upgrades(world),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
         "recent": [[intent, status] for intent, status in recent],
     }
+
+
+_UPGRADES: Final = ("upgraded_seq", "proved_seq", "pinned")
+
+
+def _upgrades(world: World) -> dict[str, int]:
+    """Where the manifest changed, and how many cells are pinned; nothing before it has."""
+    return {name: value for name in _UPGRADES if (value := getattr(world, name))}
 
 
 def promote(world: World, plan: Plan) -> None:
@@ -142,6 +151,8 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
     }
     world.revoked = raw["revoked"]
     world.levels = Levels.of(raw.get("flows", {}))
+    for name in _UPGRADES:
+        setattr(world, name, raw.get(name, 0))
     world.drops = dict(raw["drops"])
     for intent, status in raw["recent"]:
         world.recent[intent] = status

@@ -8,7 +8,7 @@ Any exception, trap, limit or bad output is a fault: a record, never a crash of 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
@@ -16,15 +16,17 @@ from tallystick.kernel.admit import Asking, Case, Opened, judge
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
+from tallystick.kernel.evolve import MIGRATION_FAILED, Evolved, Older, evolved, is_older
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
 from tallystick.kernel.world import Cause, Delivered, World
 from tallystick.model import envelopes
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
-from tallystick.model.catalogue import Workflow
+from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import FAILED, RUNNING
 from tallystick.model.effects import event_hash
 from tallystick.model.limits import Limits
 from tallystick.model.records import (
+    CellUnpinned,
     EventAdmitted,
     IntentDenied,
     ReceiptSettled,
@@ -40,12 +42,14 @@ ASYNC_STATE = "sys/AsyncState@1"  # the state of a workflow that seals its histo
 
 
 class Turn(NamedTuple):
-    """One delivery about to be handled."""
+    """One delivery about to be handled; `evolved` is set when it crosses a change."""
 
     world: World
     workflow: Workflow
     cell: Cell
     mail: Mail
+    catalogue: Catalogue
+    evolved: Evolved | None = None
 
 
 def advance(world: World) -> Frame | None:
@@ -55,8 +59,15 @@ def advance(world: World) -> Frame | None:
     name, key = world.ring[0]
     cell = world.cells[name].get(key)
     assert cell is not None, "a cell in the ring exists"
-    workflow = world.active.catalogue.workflows[name]
-    turn = make(Turn, (world, workflow, cell, cell.mailbox[0]))
+    catalogue = world.active.catalogue if cell.pin is None else world.catalogue(cell.pin)
+    workflow = catalogue.workflows[name]
+    mail = cell.mailbox[0]
+    turn = make(Turn, (world, workflow, cell, mail, catalogue, None))
+    if is_older(world, workflow, cell, mail):
+        made = evolved(Older(world, catalogue, workflow, cell, mail))
+        if isinstance(made, Halted):
+            return _fault_frame(turn, made)
+        turn = turn._replace(mail=made.mail, evolved=made)
     ran = _run(turn)
     if isinstance(ran, Halted):
         return _fault_frame(turn, ran)
@@ -71,21 +82,15 @@ def advance(world: World) -> Frame | None:
 
 
 def _run(turn: Turn) -> Ran | Halted:
-    world, workflow, cell, mail = turn
+    world, workflow, cell, mail, catalogue, newer = turn
     if mail.value is None and mail.hollow():
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
-    if cell.state_hash is not None and cell.state_version != workflow.state_version:
-        old = cell.state_version
-        if old not in workflow.accepts_state_versions:
-            message = f"state version {old} is not read by version {workflow.state_version}"
-            return Halted("migration_failed", message, 0, "kernel")
-    state = cell.state
+    state = cell.state if newer is None else newer.state
     if state is None and cell.state_hash is not None:
         state = world.state_of(cell)
     ctx = _context(turn) if workflow.context else None
     event = Delivered(world, mail)
     given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
-    catalogue = world.active.catalogue
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
         first: bytes | Halted | None = mail.init
@@ -125,7 +130,7 @@ class _Reading:
 
 
 def _context(turn: Turn) -> bytes:
-    world, workflow, cell, mail = turn
+    world, workflow, cell, mail, catalogue, newer = turn
     document = world.document(mail)
     return envelopes.context_document(
         envelopes.Context(
@@ -134,14 +139,14 @@ def _context(turn: Turn) -> bytes:
             journal_height=world.seq,
             entropy=Cause(cell.id, mail, ended=False).entropy(),
             event_hash=canon.text_of(mail.event_hash or event_hash(mail.schema, document, None)),
-            manifest_hash=canon.text_of(world.manifest),
+            manifest_hash=catalogue.hash_text,
             workflow=workflow.name,
             workflow_hash=workflow.hash_text,
             key=cell.id.key or None,
             cell_mode=workflow.key is not None,
             world=world.id,
             event_seq=mail.seq,
-            state_version=cell.state_version,
+            state_version=cell.state_version if newer is None else newer.version,
         )
     )
 
@@ -149,8 +154,9 @@ def _context(turn: Turn) -> bytes:
 # ---- a good tick ----------------------------------------------------------------------------
 
 
+# tidy: the records of a tick, in their order.
 def _frame(turn: Turn, ran: Ran) -> Frame:
-    world, workflow, cell, mail = turn
+    world, workflow, cell, mail, _, newer = turn
     output = ran.output
     state = output.state
     if state is not None and not (isinstance(state, Admitted) and state.schema is workflow.state):
@@ -159,6 +165,8 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     draft = Draft(world)
     draft.hops = mail.hops + 1
     draft.append(_ticked(draft, turn, ran, state))
+    if newer is not None and newer.migrated is not None:
+        draft.append(newer.migrated)
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
     if state is None:
         draft.ended[cell.id] = DELETED
@@ -175,6 +183,8 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
         _check_hops(draft, workflow)
     if state is None or output.status != RUNNING:
         _finish(draft, turn, output)
+    elif cell.pin is not None and _rests(draft, turn):
+        draft.append(CellUnpinned(workflow.name, cell.id.key, "rest"))
     return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
 
 
@@ -236,7 +246,7 @@ def _bound(name: str, most: int, got: int) -> None:
 
 # tidy: one record, all of its fields.
 def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
-    _, workflow, cell, mail = turn
+    _, workflow, cell, mail, _, _ = turn
     output = ran.output
     after = inline = None
     size = 0
@@ -310,6 +320,17 @@ def _check_hops(draft: Draft, workflow: Workflow) -> None:
             raise LimitExceeded("hops_max", most, draft.hops)
 
 
+def _rests(draft: Draft, turn: Turn) -> bool:
+    """True when a tick leaves an entity with nothing to wait for: it reopens on today's code."""
+    cell = turn.cell
+    if turn.workflow.lifecycle != "entity" or len(cell.mailbox) > 1 or draft.opened:
+        return False
+    if any(draft.is_open(intent) for intent in cell.inflight):
+        return False
+    sent = (r for r in draft.records if isinstance(r, EventAdmitted | ReceiptSettled))
+    return not any((to.workflow, to.key) == cell.id for record in sent for to in record.to)
+
+
 def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
     deleted = output.state is None
     if output.status != RUNNING:
@@ -325,13 +346,21 @@ def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
 
 # ---- a fault --------------------------------------------------------------------------------
 
+# A tick with two answers says nothing about its cell, a failed migration nothing about its event:
+# the cell waits for somebody to look.
+_LOOKED_AT: Final = frozenset({"nondeterministic", MIGRATION_FAILED})
+
+
+def _is_proved(world: World, cell: Cell) -> bool:
+    """True before the first tick under code that a proof brought: its fault ends no cell."""
+    return cell.last_seq < world.proved_seq and cell.pin is None
+
 
 # tidy: one record and the event that tells of it.
 def _fault_frame(turn: Turn, why: Halted) -> Frame:
     """Nothing of the tick counts; the cell is failed or suspended as it declared (X-04)."""
-    world, workflow, cell, mail = turn
-    # A tick with two answers says nothing about the cell: it waits for somebody to look.
-    kept = workflow.on_fault == "suspend" or why.code == "nondeterministic"
+    world, workflow, cell, mail, _, _ = turn
+    kept = workflow.on_fault == "suspend" or why.code in _LOOKED_AT or _is_proved(world, cell)
     action = "suspended" if kept else FAILED
     draft = Draft(world)
     draft.hops = mail.hops + 1

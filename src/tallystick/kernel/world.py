@@ -121,6 +121,10 @@ class World:
         self.head = GENESIS
         self.read_only = False
         self.manifest = EMPTY
+        # Where the manifest last changed, and where it last did so by proof; 0 before it has.
+        self.upgraded_seq = 0
+        self.proved_seq = 0
+        self.pinned = 0
         # A world has a manifest from its first frame on; nothing is asked of it before.
         self.active: Active
         self._catalogues = self.settings.catalogues or Catalogues()

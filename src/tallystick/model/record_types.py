@@ -270,6 +270,28 @@ class WorkflowFaulted(NamedTuple):
     limit: Any | None = None
 
 
+class StateMigrated(NamedTuple):
+    """The tick before this record began from a state that migrations had carried on.
+
+    It is evidence: what the cell holds now stands in the tick.
+    """
+
+    workflow: str
+    key: bytes
+    from_: int
+    to: int
+    before: bytes
+    after: bytes
+
+
+class CellUnpinned(NamedTuple):
+    """A pinned cell runs under the active manifest from now on; one that ends needs no record."""
+
+    workflow: str
+    key: bytes
+    reason: str
+
+
 class WorldCreated(NamedTuple):
     """The first record of a world."""
 
@@ -455,6 +477,8 @@ Record = (
     | ReceiptSettled
     | ProgressNoted
     | WorkflowFaulted
+    | StateMigrated
+    | CellUnpinned
     | WorldCreated
     | WorldForked
     | WorldRestored

@@ -15,6 +15,7 @@ from tallystick.kernel.parts import CALL, KERNEL, SPAWN
 from tallystick.model.frames import Sealed
 from tallystick.model.records import (
     CellFailed,
+    CellUnpinned,
     EventAdmitted,
     IntentAttached,
     IntentDenied,
@@ -22,6 +23,7 @@ from tallystick.model.records import (
     ProgressNoted,
     ReceiptSettled,
     Record,
+    StateMigrated,
     Ticked,
     WorkflowFaulted,
 )
@@ -35,7 +37,7 @@ SETTLES: Final = "settles"
 SPAWNS: Final = "spawns"
 JOINS: Final = "joins"
 CANCELS: Final = "cancels"
-FOLLOWS: Final = "follows"  # attempts, releases, progress and drops of an intent
+FOLLOWS: Final = "follows"  # attempts, releases, progress and drops of an intent; a tick's upgrade
 
 
 class Link(NamedTuple):
@@ -100,6 +102,8 @@ class Causes:
             case ProgressNoted():
                 self._continuations[entry.seq] = None
                 yield from self._follows(record.intent, FOLLOWS)
+            case StateMigrated() | CellUnpinned() if self._first is not None:
+                yield Link(self._first.seq, FOLLOWS)
             case _ if intent is not None:
                 yield from self._follows(intent, FOLLOWS)
             case _:

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import UnknownName
 from tallystick.kernel.parts import Cell, Intent, Mail
+from tallystick.kernel.pins import known_workflow
+from tallystick.kernel.quiescence import lifecycle_of
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import RESTING, RUNNING, CellId
@@ -91,8 +93,7 @@ def status_of(world: World, cell: Cell) -> str:
 
     An entity that waits for its next event rests; only what has ended is completed (D5).
     """
-    workflow = world.active.catalogue.workflows.get(cell.id.workflow)
-    lifecycle = "process" if workflow is None else workflow.lifecycle
+    lifecycle = lifecycle_of(known_workflow(world, cell))
     if cell.status == RUNNING and cell.at_rest(lifecycle):
         return RESTING
     return cell.shown_status(lifecycle)
@@ -116,7 +117,7 @@ def cell_id(world: World, workflow: str, key_text: str) -> CellId:
 def cell_show(world: World, ident: CellId) -> dict[str, Any]:
     """One cell whole; refuses with `cell.unknown`."""
     cell = found_cell(world, ident)
-    workflow = world.active.catalogue.workflows.get(ident.workflow)
+    workflow = known_workflow(world, cell)
     return {
         "world": world.id,
         "workflow": ident.workflow,
@@ -126,6 +127,7 @@ def cell_show(world: World, ident: CellId) -> dict[str, Any]:
         "state_hash": _hash(cell.state_hash),
         "state_version": cell.state_version,
         "workflow_hash": _hash(cell.workflow_hash),
+        "pinned": _hash(cell.pin),
         "size": cell.size,
         "born_seq": cell.born_seq,
         "last_seq": cell.last_seq,
