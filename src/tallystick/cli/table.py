@@ -12,6 +12,7 @@ from tallystick.cli import (
     care,
     carry,
     cell,
+    check,
     demo,
     doctor,
     effect,
@@ -44,6 +45,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     *prove.VERBS,
     *bundle.VERBS,
     *lint.VERBS,
+    *check.VERBS,
     *playbook.VERBS,
     *key.VERBS,
     *worker.VERBS,
@@ -70,7 +72,6 @@ NOUNS: Final[Mapping[str, str]] = MappingProxyType(
 )
 # Nouns of the design that a later release brings; each answers plainly and ends with 2.
 LATER: Final = (
-    "check",
     "frame",
     "gov",
     "provenance",

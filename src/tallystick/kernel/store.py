@@ -9,6 +9,7 @@ A delta entry becomes clean only by `promote`, which the driver calls after the 
 durable (I20).
 """
 
+# tidy: a store and the calendar over one: the live head of a trie on one page.
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -125,6 +126,23 @@ class Store(Generic[T]):
             # A snapshot on its way may hold the entry: the delete must outlive its promotion.
             self.delta[key] = None
 
+    def twin(self, copied: Callable[[T], T]) -> Store[T]:
+        """A store with the same entries; what is dirty here is copied by `copied`."""
+        made = Store(
+            self._nodes,
+            self._encode,
+            self._decode,
+            root=self.root,
+            cache=self._most,
+            path_of=self._path_of,
+        )
+        made.delta = {
+            key: None if entry is None else copied(entry) for key, entry in self.delta.items()
+        }
+        made._marked = self._marked
+        made._touched = None if self._touched is None else dict(self._touched)
+        return made
+
     def written(self) -> Written:
         """The root with the delta applied, and the blobs that are new; changes nothing."""
         if not self.delta:
@@ -215,6 +233,14 @@ class Calendar:
         self.store: Store[bytes] = Store(nodes, _same, _same, root=root)
         self._heap: list[bytes] = []
         self._cursor: bytes | None = b"" if root != EMPTY else None
+
+    def twin(self) -> Calendar:
+        """A calendar with the same entries."""
+        made = object.__new__(Calendar)
+        made.store = self.store.twin(_same)
+        made._heap = list(self._heap)
+        made._cursor = self._cursor
+        return made
 
     def add(self, due_ns: int, ident: bytes) -> None:
         """Enter an id under its time."""

@@ -57,12 +57,37 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """Silence until the deadline."""
+    """Silence until the deadline; `at_once` leaves the clock and all other waits alone."""
+
+    at_once: bool = False
 
     def settle(self, world: Any, job: Any) -> None:
         """Let the deadline pass; an error of the test if the request has none."""
         assert job.deadline_ns is not None, f"{job.effect} has no timeout: nothing would happen"
-        world.tick_clock(job.deadline_ns)
+        if self.at_once:
+            world.end_by_kernel(job.intent, "timeout")
+        else:
+            world.tick_clock(job.deadline_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A rule says no to a request that waited: nothing goes out."""
+
+    rule: str
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Deny the open request."""
+        world.end_by_kernel(job.intent, "denied", self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """An operator cancels the request."""
+
+    def settle(self, world: Any, job: Any) -> None:
+        """Cancel the open request."""
+        world.withdraw(job.intent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +132,19 @@ def error(code: str, message: str = "", *, kind: str = "error", retryable: bool 
     return Payload("error", payload)
 
 
-def timeout() -> TimedOut:
-    """Nobody answers before the deadline."""
-    return TimedOut()
+def timeout(*, at_once: bool = False) -> TimedOut:
+    """Nobody answers before the deadline; time moves there, unless it is `at_once`."""
+    return TimedOut(at_once)
+
+
+def denied(rule: str = "testing") -> Refused:
+    """A rule says no to a request that was held, as when nobody approves it."""
+    return Refused(rule)
+
+
+def cancelled() -> Withdrawn:
+    """An operator cancels the request."""
+    return Withdrawn()
 
 
 def malformed() -> Malformed:

@@ -24,6 +24,7 @@ from tallystick.kernel.inputs import (
     Settle,
     Submit,
 )
+from tallystick.kernel.parts import TIMER
 from tallystick.kernel.replay import open_world, verify
 from tallystick.kernel.roots import root
 from tallystick.kernel.settle import next_due_ns, statement_of
@@ -42,6 +43,7 @@ from tallystick.node.driver import Driver, Ports, Published, Publisher
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.answers import Crash, Said
+from tallystick.testing.moves import by_kernel, due_of, open_requests
 from tallystick.testing.sources import built
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
@@ -96,12 +98,21 @@ class TestWorld:
     `app` is a `Bundle`, source text, files by path, or what `built` made of one of these.
     `denied` lists effects that policy refuses; `cache` is how many async flows stay live.
     Every tick runs twice and must give the same bytes, unless `twice` is False.
+    Answering what is not open is an error of the test, unless `strict` is False: then it is left
+    out, as on the way of a counter-example whose cause is mended.
     """
 
     __test__ = False  # not a test, whatever its name looks like to a collector
 
     def __init__(
-        self, app: Any, *, seed: int = 0, denied: Any = (), cache: int = 4096, twice: bool = True
+        self,
+        app: Any,
+        *,
+        seed: int = 0,
+        denied: Any = (),
+        cache: int = 4096,
+        twice: bool = True,
+        strict: bool = True,
     ) -> None:
         self.app, self.bundle, self.library, catalogues = built(app, denied)
         self.settings = Settings(catalogues=catalogues)
@@ -115,6 +126,7 @@ class TestWorld:
         self._scripts: dict[str, list[Said]] = {}
         self._id = WORLD
         self._twice = twice
+        self._strict = strict
         late = _Late()
         new = NewWorld(
             WORLD,
@@ -194,10 +206,48 @@ class TestWorld:
         self.clock.now_ns = max(self.clock.now_ns, until)
         return self
 
-    def settle(self, effect: Any, said: Said, *, key: Any = None, corr: str | None = None) -> Self:
+    def settle(
+        self, effect: Any, said: Said, *, key: Any = None, corr: str | None = None, nth: int = 0
+    ) -> Self:
         """Answer the oldest open request for an effect; an error of the test if there is none."""
-        said.settle(self, self.open_one(effect, key=key, corr=corr))
+        found = self._fitting(effect, key, corr)
+        if nth < len(found) or self._strict:
+            said.settle(self, self.open_one(effect, key=key, corr=corr, nth=nth))
         return self.run()
+
+    def fire(self, corr: str, *, key: Any = None, nth: int = 0) -> Self:
+        """Let one timer come due; the clock moves to its time, other waits stay as they are."""
+        raw = None if key is None else canon.encode(plain_of(key))
+        fits = [
+            asked.intent
+            for asked in open_requests(self.driver.world)
+            if (asked.effect, asked.corr) == (TIMER, corr) and raw in (None, asked.cell.key)
+        ]
+        if nth >= len(fits) and not self._strict:
+            return self
+        assert nth < len(fits), f"no timer {corr} is set"
+        self.clock.now_ns = max(self.clock.now_ns, due_of(fits[nth]))
+        self.end_by_kernel(fits[nth].record.intent, "fired")
+        return self.run()
+
+    def withdraw(self, intent: bytes) -> None:
+        """An operator cancels one open request."""
+        sample = self.clock.sample()
+        given = Operate(sample, "cancel", "tester", "test", intent=intent)
+        self._certain(lambda: given if self.driver.world.intents.get(intent) else None)
+
+    def end_by_kernel(self, intent: bytes, status: str, rule: str = "testing") -> None:
+        """What only the kernel can say of an open intent: `fired`, `timeout` or `denied`."""
+        while True:
+            held = self.driver.world.intents.get(intent)
+            if held is None:
+                return
+            try:
+                sample = self.clock.sample()
+                self.driver.stage(by_kernel(self.driver.world, sample, held, status, rule))
+                self.driver.flush()
+            except Crash:
+                self.crash()
 
     def script(self, effect: Any, answers: list[Said]) -> Self:
         """Answers for the coming requests of an effect, in order."""
@@ -341,15 +391,23 @@ class TestWorld:
                 seen[job.intent] = job
         return list(seen.values())
 
-    def open_one(self, effect: Any, *, key: Any = None, corr: str | None = None) -> Published:
+    def open_one(
+        self, effect: Any, *, key: Any = None, corr: str | None = None, nth: int = 0
+    ) -> Published:
         """The oldest open request for an effect, of that cell and correlation if they are given."""
+        found = self._fitting(effect, key, corr)
+        assert nth < len(found), f"{self.app.name_of(effect)} is not open"
+        return found[nth]
+
+    def _fitting(self, effect: Any, key: Any, corr: str | None) -> list[Published]:
         raw = None if key is None else canon.encode(plain_of(key))
+        found: list[Published] = []
         for job in self.open(effect):
             held = self.driver.world.intents.get(job.intent)
             fits = corr is None or (held is not None and held.record.issuer_ref == corr)
             if fits and (raw is None or job.key == raw):
-                return job
-        raise AssertionError(f"{self.app.name_of(effect)} is not open")
+                found.append(job)
+        return found
 
     def params(self, effect: Any) -> list[Any]:
         """The parameters of every request for an effect so far, as values."""

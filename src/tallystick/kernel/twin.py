@@ -1,0 +1,77 @@
+"""A second live world that goes on by itself from where the first one stands.
+
+What fold may change is copied, what never changes is shared; blobs are named by their content, so
+both may read and stage in one store.
+The model checker looks at many futures of one moment this way; a node never does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from typing import TypeVar
+
+from tallystick.kernel.levels import Levels
+from tallystick.kernel.parts import Cell, Fence, Intent, Keyed
+from tallystick.kernel.world import World
+
+T = TypeVar("T", Cell, Intent, Keyed)
+
+
+# tidy: one line for each thing that a world holds.
+def twin(world: World) -> World:
+    """A world equal to this one; neither sees what the other folds from here on."""
+    made = copy(world)
+    made.cells = {name: store.twin(_cell) for name, store in world.cells.items()}
+    made.intents = world.intents.twin(_intent)
+    made.keyed = world.keyed.twin(_copied)
+    made.fence = world.fence.twin(_fence)
+    made.timers = world.timers.twin()
+    made.expiry = world.expiry.twin()
+    made.keys = dict(world.keys)
+    made.revoked = dict(world.revoked)
+    made.levels = _levels(world.levels)
+    made.ring = deque(world.ring)
+    made.drops = {intent: dict(counts) for intent, counts in world.drops.items()}
+    made.suppressed = dict(world.suppressed)
+    made.recent = world.recent.copy()
+    made.denied = deque(world.denied)
+    made.resident = deque(world.resident)
+    return made
+
+
+def _copied(entry: T) -> T:
+    """The same values in an object of its own."""
+    made = object.__new__(type(entry))
+    for name in entry.__slots__:
+        setattr(made, name, getattr(entry, name))
+    return made
+
+
+def _cell(cell: Cell) -> Cell:
+    made = _copied(cell)
+    made.mailbox = deque(cell.mailbox)
+    made.inflight = dict(cell.inflight)
+    made.keyed = dict(cell.keyed)
+    made.callers = dict(cell.callers)
+    return made
+
+
+def _intent(intent: Intent) -> Intent:
+    made = _copied(intent)
+    made.waiters = list(intent.waiters)
+    return made
+
+
+def _fence(fence: Fence) -> Fence:
+    return fence
+
+
+def _levels(levels: Levels) -> Levels:
+    made = Levels()
+    made.open = dict(levels.open)
+    made.queued = dict(levels.queued)
+    made.tats = dict(levels.tats)
+    made.budgets = dict(levels.budgets)
+    made.queue = list(levels.queue)
+    return made

@@ -1,0 +1,97 @@
+"""A twin goes on by itself: neither world sees what the other folds (AU-28)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallystick.kernel.levels import Levels
+from tallystick.kernel.parts import Cell, Intent, Keyed
+from tallystick.kernel.roots import root
+from tallystick.kernel.store import Calendar, Store
+from tallystick.kernel.twin import twin
+from tallystick.testing import TestWorld, error, ok, timeout
+from tallystick.testing.sources import built
+from tests.workflow.apps import ORDER
+from tests.workflow.names import names_of
+
+READY = built(ORDER)
+ANSWERS = [ok({"ref": "r"}), error("down", retryable=True), error("no"), timeout()]
+
+
+def act(world: TestWorld, number: int) -> None:
+    """One thing that may happen to an order."""
+    app = names_of(world)
+    kind, number = number % 3, number // 3
+    if kind == 0:
+        world.send(app.Placed(order_id=f"o{number % 3}", cents=number))
+    elif kind == 1:
+        world.advance("2s")
+    elif world.open(app.Charge):
+        world.settle(app.Charge, ANSWERS[number % len(ANSWERS)])
+
+
+def everything(world) -> str:
+    """All that a world holds, in words."""
+    stores = [*world.stores().values()]
+    entries = [
+        (
+            name,
+            [
+                (
+                    key,
+                    entry
+                    if not isinstance(entry, Cell | Intent | Keyed)
+                    else [(slot, getattr(entry, slot)) for slot in entry.__slots__],
+                )
+                for key, entry in sorted(store.delta.items())
+            ],
+        )
+        for name, store in enumerate(stores)
+    ]
+    plain = (world.seq, world.keys, world.revoked, world.ring, world.drops, world.recent)
+    return repr((entries, plain, world.suppressed, world.resident, world.levels.value(0)))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 200), max_size=8), st.lists(st.integers(0, 200), max_size=6))
+def test_what_a_twin_does_leaves_the_world_alone(before: list[int], after: list[int]) -> None:
+    """AU-28: equal at the start; whatever one of them does, the other stays as it was."""
+    world = TestWorld(READY, twice=False)
+    for number in before:
+        act(world, number)
+    mine = world.driver.world
+    other = twin(mine)
+    was = everything(mine)
+    assert everything(other) == was
+    assert root(other) == root(mine)
+    for number in after:
+        act(world, number)
+    assert everything(other) == was
+
+
+def test_nothing_that_fold_changes_is_shared() -> None:
+    """AU-28: a field that a world gets one day and a twin forgets is found here."""
+    world = TestWorld(READY, twice=False)
+    act(world, 0)
+    mine = world.driver.world
+    other = twin(mine)
+    kinds = (dict, deque, OrderedDict, Store, Calendar, Levels)
+    shared = [
+        name
+        for name, value in vars(mine).items()
+        if isinstance(value, kinds) and getattr(other, name) is value
+    ]
+    assert shared == []
+    (cell,) = mine.cells["shop/orders@1"].delta.values()
+    (again,) = other.cells["shop/orders@1"].delta.values()
+    assert cell is not None
+    same = [
+        slot
+        for slot in Cell.__slots__
+        if isinstance(getattr(cell, slot), dict | deque)
+        and getattr(cell, slot) is getattr(again, slot)
+    ]
+    assert same == []
