@@ -68,6 +68,16 @@ REFUSE = (
 )
 PAYS = 'ctx.complete(ref)\n            return state.replace(phase="paid")'
 ASKS = "            return ask(Order(order_id=oid, cents=cents), ctx)\n"
+GIVES_UP = '            if wait is None: return refuse(state, ctx, "payment.exhausted")\n'
+RIGHT = "else now.replace(right=True) if isinstance(event, Right) else now"
+TURN = '    ctx.timer("1s", corr="turn")\n'
+RACE = """    if state is not None:
+        assert event.corr == "turn"
+        ctx.complete()
+        return state
+    ctx.timer("1s", corr="turn")
+    ctx.timer("2s", corr="other")
+"""
 KEYED = 'key=f"charge/{o.retry.attempt}", timeout'
 # law, workflow, the defect, its cure, and how many moves the shortest way has
 PLANTED = {
@@ -83,7 +93,7 @@ PLANTED = {
     ),
     "retries that never end are counted wrongly": (
         "fault", "orders", 8, ORDER,
-        changed(ORDER, ('            if wait is None: return refuse(state, ctx, "payment.exhausted")\n', "")),
+        changed(ORDER, (GIVES_UP, "")),
     ),
     "an effect without a key": (
         "doubled", "orders", 2, ORDER,
@@ -102,17 +112,16 @@ PLANTED = {
     "what came too early is forgotten": (
         "stuck", "both", 1, TWO,
         changed(TWO, ("isinstance(event, Left) else", "isinstance(event, Left) and not state else"),
-                ("else now.replace(right=True)", "else now.replace(right=True) if isinstance(event, Right) else now")),
+                ("else now.replace(right=True)", RIGHT)),
     ),
     "a timer that is set for ever": (
         "ends", "turns", 1,
-        changed(RESTLESS, ('    ctx.timer("1s", corr="turn")\n',
-                           '    if state is not None: ctx.complete()\n    else: ctx.timer("1s", corr="turn")\n')),
+        changed(RESTLESS, (TURN, f"    if state: ctx.complete()\n    else:\n    {TURN}")),
         RESTLESS,
     ),
     "a state that does not fit": (
         "fault", "orders", 2, ORDER,
-        changed(ORDER, ('return state.replace(phase="paid")', 'return state.replace(phase="gone")')),
+        changed(ORDER, ('state.replace(phase="paid")', 'state.replace(phase="gone")')),
     ),
 }  # fmt: skip
 
@@ -201,10 +210,7 @@ def test_an_async_workflow_is_a_tree() -> None:
 
 def test_any_timer_may_be_first() -> None:
     """AU-28: with `any`, timers fire in every order, so a race that time hides is seen."""
-    source = changed(
-        RESTLESS,
-        ('    ctx.timer("1s", corr="turn")\n', '    if state is not None:\n        assert event.corr == "turn"\n        ctx.complete()\n        return state\n    ctx.timer("1s", corr="turn")\n    ctx.timer("2s", corr="other")\n'),
-    )  # fmt: skip
+    source = changed(RESTLESS, (TURN, RACE))
     assert not check_workflow(source, "turns").examples
     (example,) = check_workflow(source, "turns", any_timer=True).examples
     assert example.law == "fault"

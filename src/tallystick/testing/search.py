@@ -1,4 +1,4 @@
-"""`check_workflow`: every short history of one cell, by breadth, with the shipped tick (05 section 7).
+"""`check_workflow`: every short history of one cell, by breadth, with the shipped tick.
 
 The first violation that is found is the shortest.
 A world is folded as in a node, but for the chain and the journal; each move is tried on a twin of
@@ -16,11 +16,11 @@ from tallystick.errors import Rejected
 from tallystick.kernel.draft import Frame
 from tallystick.kernel.twin import twin
 from tallystick.kernel.world import World
-from tallystick.model.records import EventAdmitted, IntentOpened
+from tallystick.model.records import IntentOpened
 from tallystick.testing import laws
 from tallystick.testing.moves import Move, Send, Stop
 from tallystick.testing.situation import Budget, Situation, content_of
-from tallystick.testing.subject import Subject, subject_of
+from tallystick.testing.subject import Subject, cells_of, subject_of
 
 TREE_DEPTH: Final = 8
 DEPTH: Final = 12
@@ -165,13 +165,10 @@ class Search:
         return after
 
     def _same_cell(self, records: Iterable[Any]) -> None:
-        for record in records:
-            if isinstance(record, EventAdmitted):
-                for target in record.to:
-                    if target.workflow == self._spec.name and target.key != self._ident.key:
-                        message = f"the samples of {self._spec.name} reach two cells"
-                        hint = "give all sample events the same key"
-                        raise Rejected(message, code="check.two_cells", hint=hint)
+        if any(ident != self._ident for ident in cells_of(records, self._spec)):
+            message = f"the samples of {self._spec.name} reach two cells"
+            hint = "give all sample events the same key"
+            raise Rejected(message, code="check.two_cells", hint=hint)
 
     # ---- judging ----------------------------------------------------------------------------
 

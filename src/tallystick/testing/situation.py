@@ -27,8 +27,8 @@ class Situation:
     """One node of the search; its world is let go once it was looked at."""
 
     __slots__ = (
-        "budget", "content", "depth", "digest", "ended", "move", "next", "now_ns", "number", "parent",
-        "records", "world",
+        "budget", "content", "depth", "digest", "ended", "move", "next", "now_ns", "number",
+        "parent", "records", "world",
     )  # fmt: skip
 
     def __init__(self, world: World, now_ns: int, budget: Budget, parent: Situation | None) -> None:

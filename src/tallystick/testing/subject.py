@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected, UnknownName
@@ -178,15 +178,21 @@ def _begun(world: World, samples: Samples, spec: WorkflowSpec) -> CellId:
     player = Player(samples, CellId(spec.name, b""))
     for number in range(len(samples.events)):
         played = player.play(twin(world), START_NS, Send(number, 0))
-        for frame in played[0] if played is not None else ():
-            for record in frame.records:
-                if isinstance(record, EventAdmitted):
-                    for target in record.to:
-                        if target.workflow == spec.name:
-                            return CellId(spec.name, target.key)
+        for frame in () if played is None else played[0]:
+            for ident in cells_of(frame.records, spec):
+                return ident
     message = f"no sample begins a cell of {spec.name}"
     hint = f"say which events do: app.check({spec.code.__name__}, events=[...])"
     raise Rejected(message, code="check.no_start", hint=hint)
+
+
+def cells_of(records: Iterable[Any], spec: WorkflowSpec) -> Iterator[CellId]:
+    """The cells of a workflow that events among these records went to."""
+    for record in records:
+        if isinstance(record, EventAdmitted):
+            for target in record.to:
+                if target.workflow == spec.name:
+                    yield CellId(target.workflow, target.key)
 
 
 class Fixed:

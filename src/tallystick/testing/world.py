@@ -104,6 +104,7 @@ class TestWorld:
 
     __test__ = False  # not a test, whatever its name looks like to a collector
 
+    # tidy: every port of a node, named once.
     def __init__(
         self,
         app: Any,
