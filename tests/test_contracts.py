@@ -52,7 +52,8 @@ PLANTED = [
     ("kernel/tick.py", "import wasmtime", "One door to the WASM engine"),
     ("model/limits.py", "from tallystick import __version__", "The pure rooms touch no clock"),
     ("attic/__init__.py", "", "Rooms import downwards only"),
-    ("reactions/tree.py", "import os", "The pure rooms touch no clock"),
+    ("reactions/watch.py", "import os", "The pure rooms touch no clock"),
+    ("reactions/tree.py", "from tallystick.reactions import watch", "Only the node starts the"),
 ]
 
 

@@ -127,13 +127,10 @@ def make(leaves: Mapping[bytes, TreeNode]) -> dict[bytes, TreeNode]:
     return with_changes({ROOT: _EMPTY}, leaves)
 
 
-def with_changes(
-    before: Tree, changed: Mapping[bytes, TreeNode | None], keep: dict[bytes, bytes] | None = None
-) -> dict[bytes, TreeNode]:
+def with_changes(before: Tree, changed: Mapping[bytes, TreeNode | None]) -> dict[bytes, TreeNode]:
     """The next tree: what `changed` names is as it says, None is gone with all below it.
 
     A directory in `changed` says only that it is there; its id follows from its entries.
-    `keep` is given the listings that were made, by their hash.
     """
     after = dict(before)
     _clear(after, changed)
@@ -145,14 +142,26 @@ def with_changes(
     for path in sorted(dirty, key=_depth, reverse=True):
         if path not in after:
             continue
-        data = listing(entries[path])
-        digest = sha256(data).digest()
-        if keep is not None:
-            keep[digest] = data
-        after[path] = made = TreeNode(DIRECTORY, digest)
+        after[path] = made = TreeNode(DIRECTORY, sha256(listing(entries[path])).digest())
         if path != ROOT:
             entries[parent(path)].append((name_of(path), made))
     return after
+
+
+def listings(tree: Tree, known: Tree) -> dict[bytes, bytes]:
+    """The listings of a tree by their hash, but for those that a known tree has too."""
+    have = {node.id for node in known.values() if node.kind == DIRECTORY}
+    wanted = {
+        path: node.id
+        for path, node in tree.items()
+        if node.kind == DIRECTORY and node.id is not None and node.id not in have
+    }
+    held: dict[bytes, list[tuple[bytes, TreeNode]]] = {path: [] for path in wanted}
+    for path, node in tree.items():
+        above, _, name = path.rpartition(b"/")
+        if path != ROOT and above in held:
+            held[above].append((name, node))
+    return {digest: listing(held[path]) for path, digest in wanted.items()}
 
 
 def _clear(after: dict[bytes, TreeNode], changed: Mapping[bytes, TreeNode | None]) -> None:
