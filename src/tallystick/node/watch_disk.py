@@ -46,7 +46,9 @@ class Disk:
             # The workspace itself may be a link; what stands in it is not followed.
             handle = os.open(self._at(path), flags if path else flags & ~os.O_NOFOLLOW)
         except OSError as why:
-            return _gone(why)
+            if (closed := _closed(why)) is not None:
+                raise closed from why
+            return None
         found: list[Entry] = []
         try:
             with os.scandir(handle) as held:
@@ -55,7 +57,9 @@ class Disk:
                     if entry is not None:
                         found.append(entry)
         except OSError as why:
-            return _gone(why)
+            if (closed := _closed(why)) is not None:
+                raise closed from why
+            return None
         finally:
             os.close(handle)
         return found
@@ -65,7 +69,9 @@ class Disk:
         try:
             handle = os.open(self._at(path), _OPEN)
         except OSError as why:
-            return _gone(why)
+            if (closed := _closed(why)) is not None:
+                raise closed from why
+            return None
         try:
             if _signature(os.fstat(handle)) != entry.signature:
                 return None
@@ -78,7 +84,9 @@ class Disk:
             if size != entry.size or _signature(os.fstat(handle)) != entry.signature:
                 return None
         except OSError as why:
-            return _gone(why)
+            if (closed := _closed(why)) is not None:
+                raise closed from why
+            return None
         finally:
             os.close(handle)
         return summed.digest()
@@ -132,8 +140,6 @@ def _signature(found: os.stat_result) -> tuple[int, int, int, int, int]:
     return (found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _gone(why: OSError) -> None:
+def _closed(why: OSError) -> PermissionError | None:
     """None for what is no more; what cannot be read is a closed door, whatever closed it."""
-    if why.errno in _GONE:
-        return
-    raise PermissionError(why.errno, why.strerror) from why
+    return None if why.errno in _GONE else PermissionError(why.errno, why.strerror)
