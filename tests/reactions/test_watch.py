@@ -1,5 +1,6 @@
 """The watcher: hints are hints, the scan is the truth (08 section 6, W1 to W7; S09 to S26)."""
 
+# tidy: one scenario after the other, in the order of the design.
 from __future__ import annotations
 
 import contextlib
@@ -284,7 +285,7 @@ def test_a_file_that_really_grows_under_the_hash_is_torn(here: Watched) -> None:
 
 @pytest.mark.clause("F-12")
 def test_s21_links_are_leaves(here: Watched) -> None:
-    """S21: a link to itself and one to /etc end the scan as leaves with the hash of their target."""
+    """S21: a link to itself and one to /etc are leaves with the hash of their target."""
     (here.folder / "loop").symlink_to(".")
     (here.folder / "etc").symlink_to("/etc")
     here.hint("loop", "etc")

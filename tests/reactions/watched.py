@@ -9,7 +9,7 @@ from tallystick.node.watch_disk import Disk
 from tallystick.reactions.scan import Entry
 from tallystick.reactions.settle import Pace
 from tallystick.reactions.tree import Change, Tree, compare
-from tallystick.reactions.watch import Batch, Settings, Watcher
+from tallystick.reactions.watch import Difference, Settings, Watcher
 
 SECOND = 1_000_000_000
 
@@ -68,16 +68,16 @@ class Watched:
         self.disk = Trouble(str(folder))
         self.settings = settings or Settings()
         self.watcher = Watcher(self.disk, self.clock, self.settings)
-        self.batches: list[Batch] = []
+        self.batches: list[Difference] = []
 
-    def begin(self, journaled: Tree | None = None) -> list[Batch]:
+    def begin(self, journaled: Tree | None = None) -> list[Difference]:
         """Start, and take all that the first looks say."""
         self.watcher.start(journaled)
         return self.run()
 
-    def run(self, for_ns: int = 0) -> list[Batch]:
+    def run(self, for_ns: int = 0) -> list[Difference]:
         """Let time pass in small steps, looking whenever a look is due; each batch is taken."""
-        found: list[Batch] = []
+        found: list[Difference] = []
         end = self.clock.steady + for_ns
         while True:
             looks = 0
@@ -103,7 +103,7 @@ class Watched:
         for path in paths:
             self.watcher.hint(path.encode() if isinstance(path, str) else path)
 
-    def settle(self) -> list[Batch]:
+    def settle(self) -> list[Difference]:
         return self.run(Pace().settle_ns + 50_000_000)
 
     @property
@@ -114,9 +114,9 @@ class Watched:
         return other.batches[-1].after if other.batches else {}
 
 
-def changes(batch: Batch) -> list[Change]:
+def changes(batch: Difference) -> list[Change]:
     return compare(batch.before, batch.after)
 
 
-def words(batch: Batch) -> list[tuple[str, str]]:
+def words(batch: Difference) -> list[tuple[str, str]]:
     return [(change.path.decode("utf-8", "replace"), change.change) for change in changes(batch)]

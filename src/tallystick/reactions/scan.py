@@ -164,13 +164,7 @@ class Scanner:
         try:
             entries = self._files.entries(path)
         except PermissionError:
-            if path == ROOT:
-                return False
-            self._forget(path)
-            closed = TreeNode(UNREADABLE, None)
-            if self._tree.get(path) != closed:
-                work.changed[path] = closed
-            return True
+            return self._shut(path, work)
         if entries is None:
             if path != ROOT:
                 self._gone(path, work)
@@ -191,6 +185,16 @@ class Scanner:
             for name in sorted(known - held):
                 self._gone(prefix + name, work)
         self._names[path] = held
+        return True
+
+    def _shut(self, path: bytes, work: _Round) -> bool:
+        """A directory that may not be listed is a leaf; a workspace like that is not there."""
+        if path == ROOT:
+            return False
+        self._forget(path)
+        closed = TreeNode(UNREADABLE, None)
+        if self._tree.get(path) != closed:
+            work.changed[path] = closed
         return True
 
     def _gone(self, path: bytes, work: _Round) -> None:

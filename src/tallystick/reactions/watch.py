@@ -80,7 +80,7 @@ class Settings:
     file_bytes_max: int = FILE_BYTES_MAX
 
 
-class Batch(NamedTuple):
+class Difference(NamedTuple):
     """What changed between two states of a workspace, as one observation.
 
     `held` is VCS_BUSY, MISSING or NO_CHANGE where the batch only says that nothing moved, and why.
@@ -111,7 +111,7 @@ class Watcher:
         self._ignore = self._rules()
         self._scanner = Scanner(files, self._ignore, settings.file_bytes_max)
         self._before: Tree = EMPTY
-        self._waiting: Batch | None = None
+        self._waiting: Difference | None = None
         self._again_ns: int | None = None
         self._flags: set[str] = set()
         self._old_rules: Ignore | None = None
@@ -169,7 +169,7 @@ class Watcher:
             return 0
         return self._settle.due_ns() if self._again_ns is None else self._again_ns
 
-    def accepted(self, batch: Batch) -> None:
+    def accepted(self, batch: Difference) -> None:
         """The journal has taken a batch."""
         self._before = batch.after
         if self._waiting is batch:
@@ -177,7 +177,7 @@ class Watcher:
 
     # ---- looking ----------------------------------------------------------------------------
 
-    def look(self) -> Batch | None:
+    def look(self) -> Difference | None:
         """Scan what is dirty and say what differs; None when there is nothing to say."""
         if self._waiting is not None:
             return self._waiting
@@ -208,7 +208,7 @@ class Watcher:
             self._settle.mark(path, self._clock.steady_ns())
         return scanned
 
-    def _wait(self, now_ns: int) -> Batch | None:
+    def _wait(self, now_ns: int) -> Difference | None:
         """Look again soon; the first time it is said why nothing comes."""
         self._again_ns = now_ns + self._settings.pace.settle_ns
         if self._busy_told:
@@ -216,7 +216,7 @@ class Watcher:
         self._busy_told = True
         return self._held(VCS_BUSY)
 
-    def _by_rules(self, after: Tree) -> Batch | None:
+    def _by_rules(self, after: Tree) -> Difference | None:
         """The half of a difference that other rules explain; the other half comes at once."""
         old, self._old_rules = self._old_rules, None
         if old is None:
@@ -227,7 +227,7 @@ class Watcher:
         self._again_ns = 0
         return self._keep(between, (settle.RULES,), silent=True)
 
-    def _by_people(self, after: Tree, *, asked: bool) -> Batch | None:
+    def _by_people(self, after: Tree, *, asked: bool) -> Difference | None:
         """The difference to what the journal knows; if there is none, that, once a minute."""
         flags = tuple(sorted(self._flags - {settle.RULES}))
         self._flags.clear()
@@ -240,13 +240,13 @@ class Watcher:
         self._told_ns = now_ns
         return self._held(NO_CHANGE)
 
-    def _keep(self, after: Tree, flags: tuple[str, ...], *, silent: bool = False) -> Batch:
+    def _keep(self, after: Tree, flags: tuple[str, ...], *, silent: bool = False) -> Difference:
         made = listings(after, self._before)
-        self._waiting = Batch(self._before, after, made, flags, silent=silent)
+        self._waiting = Difference(self._before, after, made, flags, silent=silent)
         return self._waiting
 
-    def _held(self, why: str) -> Batch:
-        return Batch(self._before, self._before, {}, (), held=why)
+    def _held(self, why: str) -> Difference:
+        return Difference(self._before, self._before, {}, (), held=why)
 
     # ---- what keeps it from speaking --------------------------------------------------------
 
