@@ -8,7 +8,7 @@ from typing import Any
 
 from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
 from tallystick.model import sys_definitions
-from tallystick.model.record_types import Origin
+from tallystick.model.records import Origin
 from tallystick.values import canon
 from tallystick.values.schema.schema import Schema, compile_schema
 

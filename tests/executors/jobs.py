@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.executors.base import Blobs, Job
-from tallystick.model.record_types import Origin
+from tallystick.model.records import Origin
 from tallystick.values import canon
 
 

@@ -92,7 +92,7 @@ def test_blockers(name: str) -> None:
     answer = rig.do(change(rig))
     if want:
         assert answer.kind == "refused"
-        assert [kind for kind, _ in answer.detail] == want
+        assert [kind for kind, _ in answer.detail["blockers"]] == want
         assert rig.state_root() == state
         (record,) = rig.records(ApplyRefused)
         assert (record.code, record.count) == ("gov.not_quiescent", len(want))

@@ -155,7 +155,14 @@ SAMPLES: tuple[records.Record, ...] = (
     records.KeyTrusted("0011223344556677", D, ["*"], ["*"], "node", STAMP),
     records.KeyRevoked("0011223344556677", "alice", "lost", STAMP),
     records.GrantRevoked("effect", "alice", "misused", STAMP),
-    records.ApplyRefused(D, "gov.not_quiescent", [["ready", {}]], 1, "alice", STAMP),
+    records.ApplyRefused(D, "gov.not_quiescent", [["ready", {}]], 1, "alice", STAMP, "p-1"),
+    records.Proposed("p-1", D, D, D, D, {"added": []}, "alice", STAMP, "why", "p-0"),
+    records.Shadowed("p-1", D, True, "alice", STAMP, ["bob"]),
+    records.Proved("p-1", D, {"identical": 3}, "alice", STAMP),
+    records.Approved("p-1", D, "bob", STAMP, D, "fine", {"alg": "ed25519", "at_ns": 1}),
+    records.Rejected("p-1", "bob", STAMP, "no", {"alg": "ed25519", "at_ns": 1}),
+    records.ProposalFailed("p-1", "module.no_entrypoint", "no such", "alice", STAMP),
+    records.AliasMoved("prod", "w-2", "alice", STAMP, "w-1"),
     records.BundleActivate(
         to=D,
         bundle=D,
@@ -249,6 +256,7 @@ STRANGERS = (True, -1, "text", b"short", [1], {"x": 1})
 FREE = {
     "tags", "caps", "reason", "logs", "metrics", "blobs", "hold", "flow", "usage", "seal", "error",
     "limit", "pending", "executors", "effects", "blockers", "approved_by", "roots", "data",
+    "summary", "verdicts", "voided",
 }  # fmt: skip
 
 

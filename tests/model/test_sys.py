@@ -64,6 +64,16 @@ FIELDS = {
     "CellReadReceipt": "found state? hash? as_of",
     "EffectCancelParams": "intent? issuer_ref?",
     "EffectCancelReceipt": "cancelled status?",
+    "GovernanceProposeParams": "patch bundle_ref? rebase? description?",
+    "GovernanceProposeReceipt": "proposal bundle",
+    "GovernanceShadowParams": "proposal tail?",
+    "GovernanceShadowReceipt": "report_hash complete",
+    "GovernanceProveParams": "proposal tail?",
+    "GovernanceProveReceipt": "report_hash verdicts",
+    "GovernanceApproveParams": "proposal report_hash? comment?",
+    "GovernanceApproveReceipt": "decision approvals needed",
+    "GovernanceApplyParams": "proposal prove? on?",
+    "GovernanceApplyReceipt": "status manifest_hash blockers code?",
 }
 CAP_FIELDS = {
     "http.out": "hosts schemes ports methods path_prefixes max_body_bytes cidrs",
@@ -84,6 +94,9 @@ CAP_TYPES = {
     "python.run": "python", "sql.query": "sql", "llm.generate": "llm", "human.ask": "human",
     "telemetry.emit": "effect", "workflow.spawn": "workflow", "workflow.call": "workflow",
     "cell.read": "effect", "effect.cancel": "effect", "playbook.step": "effect",
+    "governance.propose": "governance", "governance.shadow": "governance",
+    "governance.prove": "governance", "governance.approve": "governance",
+    "governance.apply": "governance",
 }  # fmt: skip
 
 

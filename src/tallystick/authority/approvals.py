@@ -1,4 +1,4 @@
-"""Approvals: who may decide about a held intent, and whose seal a decision carries (06 section 3).
+"""Approvals: who may decide about intents and proposals, and whose seal it carries (06 section 3).
 
 A rule names principals by id, or `role:NAME` for all who have the role in the manifest in force.
 A rule that names nobody leaves the decision to every caller with the scope for it.
@@ -20,6 +20,16 @@ def may_decide(principal: str, by: Sequence[str] | None, principals: Principals)
         return True
     roles = [role for one in principals if one["id"] == principal for role in one.get("roles", ())]
     return any(f"role:{role}" in by for role in roles)
+
+
+def may_act(principal: str, scope: str, principals: Principals) -> bool:
+    """True when the manifest in force gives a scope of governance to a principal.
+
+    A manifest that lists nobody leaves it to the tokens of the node; a workflow must be listed.
+    """
+    if not principals and not principal.startswith("workflow:"):
+        return True
+    return any(one["id"] == principal and scope in one.get("scopes", ()) for one in principals)
 
 
 def key_of(principal: str, principals: Principals) -> bytes | None:

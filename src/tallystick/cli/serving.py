@@ -13,7 +13,7 @@ from tallystick.api.serve import Listening, Signals, address_of
 from tallystick.cli.here import modules_of
 from tallystick.cli.journal import line
 from tallystick.cli.sources import bundle_at, signature
-from tallystick.errors import NotQuiescent, TallyError, UnknownName
+from tallystick.errors import TallyError, UnknownName
 from tallystick.kernel.inputs import Activate
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle
@@ -188,10 +188,10 @@ async def _activate(node: Node, serving: Serving, change: tuple[str, bytes, Bund
         dict(bundle.blobs()),
         "dev",
     )
-    try:
-        await node.one(world, given)
-    except NotQuiescent as why:
-        serving.say("gov.not_quiescent", f"not taken up yet: {why.message}", where=why.where)
+    answer = await node.one(world, given)
+    if answer.kind == "refused":
+        count = answer.detail["count"]
+        serving.say(answer.detail["code"], f"not taken up yet: {count} blockers are open")
         return False
     serving.say("world.activated", f"world {serving.world} runs {bundle.root} now")
     return True

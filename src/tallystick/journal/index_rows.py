@@ -9,7 +9,8 @@ import apsw
 
 from tallystick.kernel.fold_flows import QUEUED
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, CellId
-from tallystick.model.record_types import (
+from tallystick.model.records import (
+    KIND_OF,
     CellFailed,
     CellResumed,
     CellSuspended,
@@ -26,7 +27,6 @@ from tallystick.model.record_types import (
     WorldForked,
     WorldRestored,
 )
-from tallystick.model.records import KIND_OF
 from tallystick.views.journal import about, cause, time_of, touched
 
 Place = tuple[str, int, int | None]

@@ -15,6 +15,7 @@ from tallystick.kernel import fold_cells as cells
 from tallystick.kernel import fold_effects as effects
 from tallystick.kernel import plans
 from tallystick.kernel.fold_mail import stamped
+from tallystick.kernel.proposals import APPLIED, FAILED, REJECTED
 from tallystick.kernel.world import Trust, World
 from tallystick.model import records
 from tallystick.model.records import Record
@@ -44,6 +45,7 @@ def _created(world: World, record: records.WorldCreated) -> None:
 def _forked(world: World, record: records.WorldForked) -> None:
     stamped(world, record.stamp)
     world.id = record.world
+    world.freeze(frozen=False)
     effects.hold_all(world, "fork", record.pending)
 
 
@@ -81,6 +83,44 @@ def _activated(world: World, record: records.BundleActivate) -> None:
         world.proved_seq = world.seq
     if record.plan is not None:
         plans.follow(world, record.plan, before)
+    if record.proposal is not None:
+        world.proposals.ended(record.proposal, APPLIED)
+
+
+def _proposed(world: World, record: records.Proposed) -> None:
+    stamped(world, record.stamp)
+    world.proposals.proposed(record)
+
+
+def _shadowed(world: World, record: records.Shadowed) -> None:
+    stamped(world, record.stamp)
+    world.proposals.shadowed(record)
+
+
+def _proved(world: World, record: records.Proved) -> None:
+    stamped(world, record.stamp)
+    world.proposals.proved(record)
+
+
+def _approved(world: World, record: records.Approved) -> None:
+    stamped(world, record.stamp)
+    world.proposals.approved(record, world.seq)
+
+
+def _rejected(world: World, record: records.Rejected) -> None:
+    stamped(world, record.stamp)
+    world.proposals.ended(record.proposal, REJECTED)
+
+
+def _proposal_failed(world: World, record: records.ProposalFailed) -> None:
+    stamped(world, record.stamp)
+    world.proposals.ended(record.proposal, FAILED, record.code)
+
+
+def _alias_moved(world: World, record: records.AliasMoved) -> None:
+    """The world that has the name works; the one that lost it is frozen."""
+    stamped(world, record.stamp)
+    world.freeze(frozen=record.to != world.id)
 
 
 def _snapshot(world: World, record: records.SnapshotTaken) -> None:
@@ -127,6 +167,13 @@ _FOLDS: Final[dict[type, Fold]] = {
     records.KeyRevoked: _key_revoked,
     records.GrantRevoked: _grant_revoked,
     records.BundleActivate: _activated,
+    records.Proposed: _proposed,
+    records.Shadowed: _shadowed,
+    records.Proved: _proved,
+    records.Approved: _approved,
+    records.Rejected: _rejected,
+    records.ProposalFailed: _proposal_failed,
+    records.AliasMoved: _alias_moved,
     records.SnapshotTaken: _snapshot,
     records.ApplyRefused: _evidence,
     records.Dropped: _dropped,

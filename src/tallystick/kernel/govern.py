@@ -1,6 +1,5 @@
-"""Governance inputs that the kernel itself decides: keys, grants, activation (K-20, X-19).
+"""Governance inputs: keys, grants, names, activation (K-20, X-19); proposals are in `propose`.
 
-Proposals, shadows and approvals lie above; what reaches the kernel is their outcome.
 An activation happens at quiescence, or by a plan that names every open cell at the very seq it
 was proved at; otherwise it is refused with the blockers, and the state root stays as it was.
 """
@@ -11,16 +10,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallystick.authority.denial import Denial
-from tallystick.authority.flow import compile_flows
-from tallystick.authority.policy import Rules
-from tallystick.errors import BadDefinition, Conflict, UnknownName
-from tallystick.kernel import plans, quiescence, receipts
+from tallystick.errors import Conflict, Forbidden, UnknownName
+from tallystick.kernel import plans, propose, quiescence, receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
-from tallystick.kernel.inputs import Activate, RevokeGrant, RevokeKey, Sample, TrustKey
+from tallystick.kernel.inputs import (
+    Activate,
+    MoveAlias,
+    Planned,
+    RevokeGrant,
+    RevokeKey,
+    Sample,
+    TrustKey,
+)
+from tallystick.kernel.load import load_bundle
 from tallystick.kernel.parts import OWN_HOLDS
+from tallystick.kernel.proposals import APPROVED, Proposal, status_of
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Catalogue
+from tallystick.model.cells import CellId
 from tallystick.model.records import (
+    AliasMoved,
     ApplyRefused,
     BundleActivate,
     GrantRevoked,
@@ -71,28 +80,9 @@ def create(world: World, given: Genesis) -> Frame:
         )
     )
     _trust(draft, given.node_key, (["*"], ["*"]), given.principal, None)
-    catalogue = _load(given.manifest, given.blobs, world)
+    catalogue = load_bundle(given.manifest, given.blobs, world)
     _trust_listed(draft, catalogue, given.principal)
     return draft.frame(Answer("created", world.seq + 1))
-
-
-def _load(manifest: bytes, blobs: Mapping[bytes, bytes], world: World) -> Catalogue:
-    """The catalogue of a bundle that is not in the world yet; refuses a broken one."""
-
-    def node(text: str) -> Any:
-        digest = canon.raw_of(text)
-        data = blobs.get(digest) or world.blobs.get(digest)
-        if data is None:
-            raise BadDefinition(
-                f"{text} is not in the bundle", code="bundle.incomplete", where={"hash": text}
-            )
-        return canon.decode(data)
-
-    catalogue = Catalogue.load(node(canon.text_of(manifest)), node)
-    # Folding never refuses, so what it would compile is compiled here first.
-    Rules.compile(catalogue.policies)
-    compile_flows(catalogue.flows, catalogue.budgets)
-    return catalogue
 
 
 def _trust(
@@ -155,64 +145,152 @@ def revoke_grant(world: World, given: RevokeGrant) -> Frame:
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     draft.add(GrantRevoked(given.name, given.principal, given.reason, stamp))
-    _deny_held(draft, given.name)
+    _end_open(draft, given.name, published=given.cancel_open)
     return draft.frame(Answer("governed", world.seq + 1))
 
 
-def _deny_held(draft: Draft, name: str) -> None:
-    """Deny what is held under a revoked grant; what derives from it bears its name (`name~...`).
+def _end_open(draft: Draft, name: str, *, published: bool) -> None:
+    """Deny what is held under a revoked grant, and cancel what is out if that was asked for.
 
+    What derives from a grant bears its name (`name~...`).
     What derives from a derived one is found at its release, where the whole line is asked.
     """
+    message = f"grant {name} was revoked"
     for _, intent in draft.world.intents.entries():
         used = intent.record.judged.capability
-        if intent.hold is None or intent.hold["kind"] not in OWN_HOLDS or used is None:
+        if used is None or name not in (used.grant, used.grant.partition("~")[0]):
             continue
-        if used.grant == name or used.grant.partition("~")[0] == name:
-            message = f"grant {name} was revoked"
+        if intent.hold is not None and intent.hold["kind"] in OWN_HOLDS:
             denial = Denial("capability", "cap.revoked", message, path=name)
             receipts.deny(draft, intent.record, denial)
+        elif published:
+            payload = receipts.error_payload("cancelled", "cap.revoked", message)
+            receipts.settle(draft, intent.record, "cancelled", payload)
+
+
+def move_alias(world: World, given: MoveAlias) -> Frame:
+    """A name means another world; this one is told, and is frozen if the name left it."""
+    draft = Draft(world)
+    stamp = draft.stamp(given.sample)
+    draft.add(AliasMoved(given.alias, given.to, given.principal, stamp, given.from_))
+    return draft.frame(Answer("governed", world.seq + 1))
 
 
 def activate(world: World, given: Activate) -> Frame:
     """Switch to another bundle, or record the refusal with its blockers."""
-    catalogue = _load(given.manifest, given.blobs, world)
+    proposal = None
+    if given.proposal is not None:
+        proposal = _allowed(world, given, given.proposal)
+    bundle, manifest = (
+        (given.bundle, given.manifest) if proposal is None else (proposal.bundle, proposal.manifest)
+    )
+    catalogue = load_bundle(manifest, given.blobs, world)
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
-    refusal = _refusal(world, given, catalogue)
+    refusal = _refusal(world, given, catalogue, proposal)
     if refusal is not None:
         code, blockers, count = refusal
-        draft.add(ApplyRefused(given.bundle, code, blockers, count, given.principal, stamp))
-        return draft.frame(Answer("refused", world.seq + 1, None, blockers))
+        said = (bundle, code, blockers, count, given.principal, stamp)
+        draft.add(ApplyRefused(*said, given.proposal))
+        _told(draft, given, "refused", world.manifest, blockers)
+        detail = {"code": code, "blockers": blockers, "count": count}
+        return draft.frame(Answer("refused", world.seq + 1, None, detail))
     draft.blobs.update(given.blobs)
-    plan = None
-    if given.plan is not None:
-        plan, pages = plans.written(given.plan)
+    plan = _plan(world, given)
+    digest = None
+    if plan is not None:
+        digest, pages = plans.written(plan)
         draft.blobs.update(pages)
-    draft.add(
-        BundleActivate(
-            to=given.manifest,
-            bundle=given.bundle,
-            mode="quiescent" if given.plan is None else "prove",
-            principal=given.principal,
-            from_=world.manifest,
-            plan=plan,
-            report_hash=given.report_hash,
-            stamp=stamp,
-        )
-    )
+    made = _activation(world, given, proposal, (bundle, manifest), stamp)
+    draft.add(made._replace(plan=digest))
     _trust_listed(draft, catalogue, given.principal)
+    _told(draft, given, "applied", manifest, [])
     return draft.frame(Answer("activated", world.seq + 1))
 
 
+def _plan(world: World, given: Activate) -> plans.Plan | None:
+    """What happens to open cells; the one that asks for the change finishes under its old code."""
+    asked = None if given.intent is None else world.intents.get(given.intent)
+    if asked is None:
+        return given.plan
+    ident = CellId(asked.record.origin.workflow, asked.record.origin.key)
+    cell = world.cell(ident)
+    assert cell is not None, "a cell with open intents exists"
+    return {**(given.plan or {}), ident: Planned(cell.last_seq, plans.PIN)}
+
+
+def _allowed(world: World, given: Activate, ident: str) -> Proposal:
+    """The proposal to apply; refuses what the rules in force do not allow yet.
+
+    A stale one is refused on record, by `_refusal`.
+    """
+    propose.check_scope(world, given.principal, "apply")
+    proposal = propose.known(world, ident)
+    rules = propose.rules_in_force(world)
+    where = {"proposal": ident}
+    if given.plan is not None and not rules.beyond_quiescence:
+        raise Forbidden(
+            "the rules allow a change at quiescence only",
+            code="gov.quiescence_only",
+            where=where,
+            hint="finish or cancel what is open, and apply without a plan",
+        )
+    # As if it were not stale: that is told on record.
+    status = status_of(proposal, proposal.base, rules)
+    if status != APPROVED:
+        more = {"approvals": len(proposal.votes), "needed": rules.approvals}
+        raise Conflict(
+            f"{ident} is {status}, not approved",
+            code="gov.not_approved",
+            where={**where, "state": status, **more, "require": list(rules.require)},
+            hint=f"`tally gov show {ident}` says what is missing",
+        )
+    return proposal
+
+
+def _activation(
+    world: World,
+    given: Activate,
+    proposal: Proposal | None,
+    to: tuple[bytes, bytes],
+    stamp: Stamp,
+) -> BundleActivate:
+    votes = () if proposal is None else proposal.votes
+    return BundleActivate(
+        to=to[1],
+        bundle=to[0],
+        mode="quiescent" if given.plan is None else "prove",
+        principal=given.principal,
+        proposal=given.proposal,
+        from_=world.manifest,
+        report_hash=given.report_hash or (None if proposal is None else proposal.report),
+        approved_by=[{"principal": one.principal, "seq": one.seq} for one in votes] or None,
+        stamp=stamp,
+    )
+
+
+def _told(draft: Draft, given: Activate, status: str, manifest: bytes, blockers: list[Any]) -> None:
+    """Tell the workflow that asked for it, if one did."""
+    named = [{"kind": kind, **detail} for kind, detail in blockers]
+    answer = {
+        "status": status,
+        "manifest_hash": canon.text_of(manifest),
+        "blockers": named,
+        "code": None,
+    }
+    propose.settle_asked(draft, given.intent, answer)
+
+
 def _refusal(
-    world: World, given: Activate, catalogue: Catalogue
+    world: World, given: Activate, catalogue: Catalogue, proposal: Proposal | None
 ) -> tuple[str, list[Any], int] | None:
-    if given.expect_manifest != world.manifest:
+    base = given.expect_manifest if proposal is None else proposal.base
+    if base != world.manifest or given.expect_manifest != world.manifest:
         return "gov.stale_base", [], 0
     if given.plan is None:
-        found, code = quiescence.named(world), "gov.not_quiescent"
+        found, code = quiescence.named(world, given.intent), "gov.not_quiescent"
     else:
-        found, code = plans.outdated(world, given.plan, catalogue), "gov.plan_outdated"
+        plan = _plan(world, given) or given.plan
+        found, code = plans.outdated(world, plan, catalogue), "gov.plan_outdated"
     first, count = found
     return (code, [[b.kind, b.detail] for b in first], count) if count else None

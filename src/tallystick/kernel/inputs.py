@@ -109,12 +109,13 @@ class RevokeKey(NamedTuple):
 
 
 class RevokeGrant(NamedTuple):
-    """Revoke a grant and all that derive from it."""
+    """Revoke a grant and all that derive from it; `cancel_open` also ends what is out already."""
 
     sample: Sample
     name: str
     principal: str
     reason: str
+    cancel_open: bool = False
 
 
 class Decide(NamedTuple):
@@ -142,10 +143,90 @@ class Planned(NamedTuple):
     action: str = "continue"
 
 
+class Propose(NamedTuple):
+    """A candidate bundle for a base; `intent` is the effect of a workflow that asks for it."""
+
+    sample: Sample
+    base: bytes
+    bundle: bytes
+    manifest: bytes
+    patch: bytes
+    blobs: Mapping[bytes, bytes]
+    summary: Mapping[str, Any]
+    principal: str
+    description: str | None = None
+    rebased: str | None = None
+    intent: bytes | None = None
+
+
+class Shadow(NamedTuple):
+    """The report of a shadow of a proposal; `blobs` holds it."""
+
+    sample: Sample
+    proposal: str
+    report_hash: bytes
+    complete: bool
+    blobs: Mapping[bytes, bytes]
+    principal: str
+    intent: bytes | None = None
+
+
+class Prove(NamedTuple):
+    """The verdicts on the open cells of a world for a proposal; `blobs` holds the report."""
+
+    sample: Sample
+    proposal: str
+    report_hash: bytes
+    verdicts: Mapping[str, int]
+    blobs: Mapping[bytes, bytes]
+    principal: str
+    intent: bytes | None = None
+
+
+class Vote(NamedTuple):
+    """A principal's word on a proposal: `approve` or `reject`; as `Decide` for intents.
+
+    `report_hash` is the report that was read; without it the newest is meant.
+    """
+
+    sample: Sample
+    proposal: str
+    principal: str
+    decision: str
+    report_hash: bytes | None = None
+    comment: str | None = None
+    seal: Mapping[str, Any] | None = None
+    seal_ok: bool | None = None
+    intent: bytes | None = None
+
+
+class Fail(NamedTuple):
+    """A proposal cannot be applied, for a reason in itself."""
+
+    sample: Sample
+    proposal: str
+    code: str
+    message: str
+    principal: str
+    intent: bytes | None = None
+
+
+class MoveAlias(NamedTuple):
+    """A name means another world from now on; both worlds are told."""
+
+    sample: Sample
+    alias: str
+    to: str
+    principal: str
+    from_: str | None = None
+
+
 class Activate(NamedTuple):
     """Make another bundle active; `plan` names each open cell at the seq it was proved at.
 
     `report_hash` is the report that the plan was made from.
+    With `proposal` it is that proposal's bundle, and the rules in force must allow it.
+    `intent` is the effect of a workflow that asks for it: its own cell does not block it.
     """
 
     sample: Sample
@@ -156,6 +237,8 @@ class Activate(NamedTuple):
     principal: str
     plan: Mapping[tuple[str, bytes], Planned] | None = None
     report_hash: bytes | None = None
+    proposal: str | None = None
+    intent: bytes | None = None
 
 
 class TakeSnapshot(NamedTuple):
@@ -164,5 +247,17 @@ class TakeSnapshot(NamedTuple):
     sample: Sample
 
 
-Govern = TrustKey | RevokeKey | RevokeGrant | Decide | Activate
+Govern = (
+    TrustKey
+    | RevokeKey
+    | RevokeGrant
+    | Decide
+    | Propose
+    | Shadow
+    | Prove
+    | Vote
+    | Fail
+    | MoveAlias
+    | Activate
+)
 Input = Submit | Settle | Progress | Clock | Operate | Govern | TakeSnapshot

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tallystick.kernel import govern, settle, snapshot, tick
+from tallystick.kernel import govern, propose, settle, snapshot, tick
 from tallystick.kernel.approve import decide
 from tallystick.kernel.draft import Frame
 from tallystick.kernel.drain import drained
@@ -20,15 +20,22 @@ from tallystick.kernel.inputs import (
     Activate,
     Clock,
     Decide,
+    Fail,
+    Govern,
     Input,
+    MoveAlias,
     Operate,
     Progress,
+    Propose,
+    Prove,
     RevokeGrant,
     RevokeKey,
     Settle,
+    Shadow,
     Submit,
     TakeSnapshot,
     TrustKey,
+    Vote,
 )
 from tallystick.kernel.operate import operate
 from tallystick.kernel.world import World
@@ -66,18 +73,36 @@ def _submitted(world: World, given: Input) -> Frame:
             return settle.pass_time(world, given)
         case Operate():
             return operate(world, given)
+        case TakeSnapshot():
+            return snapshot.take(world, given)
+    return _governed(world, given)
+
+
+# tidy: one line for each input of governance.
+def _governed(world: World, given: Govern) -> Frame:
+    match given:
         case TrustKey():
             return govern.trust_key(world, given)
         case RevokeKey():
             return govern.revoke_key(world, given)
         case RevokeGrant():
             return govern.revoke_grant(world, given)
+        case MoveAlias():
+            return govern.move_alias(world, given)
         case Decide():
             return decide(world, given)
+        case Propose():
+            return propose.propose(world, given)
+        case Shadow():
+            return propose.shadowed(world, given)
+        case Prove():
+            return propose.proved(world, given)
+        case Vote():
+            return propose.vote(world, given)
+        case Fail():
+            return propose.fail(world, given)
         case Activate():
             return govern.activate(world, given)
-        case TakeSnapshot():
-            return snapshot.take(world, given)
     assert_never(given)
 
 

@@ -31,9 +31,13 @@ def quiescence(world: World) -> list[Blocker]:
     return list(_blockers(world))
 
 
-def named(world: World) -> tuple[list[Blocker], int]:
-    """The first thousand blockers, and how many there are in all."""
-    found = _blockers(world)
+def named(world: World, asking: bytes | None = None) -> tuple[list[Blocker], int]:
+    """The first thousand blockers, and how many there are in all.
+
+    `asking` is the intent by which a cell asks for the change itself: that intent and the being
+    open of that cell are no blockers, its mail and its other intents are.
+    """
+    found = _blockers(world) if asking is None else _others(world, asking)
     first = list(islice(found, NAMED_MAX))
     return first, len(first) + sum(1 for _ in found)
 
@@ -46,6 +50,19 @@ def lifecycle_of(workflow: Workflow | None) -> str:
 def open_cells(world: World) -> Iterator[Blocker]:
     """The cells that have not ended and are not at rest, however many."""
     return (each for each in _of_cells(world) if each.kind == CELL_OPEN)
+
+
+def _others(world: World, asking: bytes) -> Iterator[Blocker]:
+    intent = world.intents.get(asking)
+    own = None
+    if intent is not None:
+        own = (intent.record.origin.workflow, intent.record.origin.key.hex())
+    for blocker in _blockers(world):
+        kind, detail = blocker
+        asks = kind == "intent_open" and detail["intent"] == canon.text_of(asking)
+        if asks or (kind == "cell_open" and (detail["workflow"], detail["key"]) == own):
+            continue
+        yield blocker
 
 
 def _blockers(world: World) -> Iterator[Blocker]:

@@ -21,8 +21,11 @@ from tallystick.model.records import (
     IntentDenied,
     IntentOpened,
     ProgressNoted,
+    Proposed,
+    Proved,
     ReceiptSettled,
     Record,
+    Shadowed,
     Ticked,
 )
 from tallystick.values import canon
@@ -54,6 +57,9 @@ class Marks:
         if not self._new(digest):
             return
         raw = canon.decode(read_blob(self._blobs, digest))
+        for *held, _votes, end, _code in raw.get("governance", {}).get("proposals", {}).values():
+            if end is None:
+                self._proposal(held)
         self.manifest(raw["manifest"])
         for name, root in raw["roots"].items():
             self._trie(root, self._leaf_marker(name))
@@ -83,6 +89,15 @@ class Marks:
             self._any(record.plan)
             self._any(record.report_hash)
             self.manifest(record.to)
+        elif isinstance(record, Proposed):
+            # Its definitions are kept like those of the active one, which stays the reader's.
+            active = self._manifest
+            self._any(record.bundle)
+            self._any(record.patch)
+            self.manifest(record.manifest)
+            self._manifest = active
+        elif isinstance(record, Shadowed | Proved):
+            self._any(record.report_hash)
         elif isinstance(record, Ticked):
             self._state(record.workflow, record.state, record.after)
             for digest in record.blobs or ():
@@ -99,6 +114,13 @@ class Marks:
             self._large(record.payload, record.payload_hash)
         elif isinstance(record, ProgressNoted):
             self._texts_of(record.payload)
+
+    def _proposal(self, held: list[Any]) -> None:
+        """What an open proposal of a snapshot names: base, bundle, manifest, patch, reports."""
+        _, bundle, manifest, patch, _, report, _, proof = held
+        for digest in (bundle, patch, report, proof):
+            self._any(digest)
+        self.manifest(manifest)
 
     def _intent(self, record: IntentOpened | IntentDenied) -> None:
         self._large(record.params, record.params_hash)

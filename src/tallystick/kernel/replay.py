@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.inputs import Decide, Sample, Submit
+from tallystick.kernel.inputs import Decide, Govern, Sample, Submit
 from tallystick.kernel.machine import advance, fold_frame, submit
+from tallystick.kernel.regovern import again
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
@@ -162,7 +163,8 @@ def _compare(world: World, recorded: list[Record]) -> Found | None:
         return _difference(seq, recorded, _decided(world, first))
     if isinstance(first, SnapshotTaken):
         return _check_roots(world, first, seq)
-    return None
+    given = again(world, recorded)
+    return None if given is None else _difference(seq, recorded, _governed(world, given))
 
 
 _ENGINES_OWN: Final = Found(0, None, None, "engine", None, None)
@@ -222,6 +224,14 @@ def _decided(world: World, first: IntentApproval) -> tuple[Record, ...]:
     fields = (first.intent, first.principal, first.decision, first.comment, first.seal)
     try:
         return submit(world, Decide(sample, *fields, seal_ok)).records
+    except TallyError:
+        return ()
+
+
+def _governed(world: World, given: Govern) -> tuple[Record, ...]:
+    """Decide again about a change of the rules or of the code."""
+    try:
+        return submit(world, given).records
     except TallyError:
         return ()
 

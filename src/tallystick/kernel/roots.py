@@ -31,6 +31,16 @@ def keys_value(world: World) -> dict[str, Any]:
     }
 
 
+def governance_value(world: World) -> dict[str, Any]:
+    """Proposals and being frozen as one value; empty where there is neither."""
+    made: dict[str, Any] = {}
+    if len(world.proposals):
+        made["proposals"] = world.proposals.value()
+    if world.frozen:
+        made["frozen"] = True
+    return made
+
+
 def state_root_of(world: World, roots: dict[str, bytes]) -> bytes:
     """The state root over given index roots."""
     cells = {name[5:]: root for name, root in roots.items() if name.startswith("cell:")}
@@ -47,7 +57,7 @@ def state_root_of(world: World, roots: dict[str, bytes]) -> bytes:
             "flows": world.levels.value(world.logical_ns),
             "keys": keys_value(world),
             "revoked": world.revoked,
-            "governance": {},
+            "governance": governance_value(world),
         },
     )
 

@@ -17,7 +17,8 @@ from tallystick.kernel.index import EMPTY, Blobs, Stored
 from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.levels import Levels
-from tallystick.kernel.roots import keys_value, root_of, state_root_of
+from tallystick.kernel.proposals import Proposals
+from tallystick.kernel.roots import governance_value, keys_value, root_of, state_root_of
 from tallystick.kernel.world import Settings, Trust, World
 from tallystick.model.abi import Runner
 from tallystick.model.records import Noted, SnapshotTaken
@@ -89,6 +90,7 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
 def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
     recent = list(world.recent.items())[-RECENT_KEPT:]
     flows = world.levels.value(world.logical_ns)
+    governance = governance_value(world)
     return {
         "$type": "snapshot@1",
         "world": world.id,
@@ -103,6 +105,7 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         "revoked": world.revoked,
         **({"flows": flows} if flows else {}),
         **_upgrades(world),
+        **({"governance": governance} if governance else {}),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
         "recent": [[intent, status] for intent, status in recent],
     }
@@ -153,6 +156,9 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
     world.levels = Levels.of(raw.get("flows", {}))
     for name in _UPGRADES:
         setattr(world, name, raw.get(name, 0))
+    governance = raw.get("governance", {})
+    world.proposals = Proposals.of(governance.get("proposals", {}))
+    world.freeze(frozen=governance.get("frozen", False))
     world.drops = dict(raw["drops"])
     for intent, status in raw["recent"]:
         world.recent[intent] = status

@@ -18,6 +18,7 @@ from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.index import EMPTY, Blobs, Nodes
 from tallystick.kernel.levels import Levels
 from tallystick.kernel.parts import Cell, Continuation, Fence, Intent, Keyed, Mail
+from tallystick.kernel.proposals import Proposals
 from tallystick.kernel.store import Calendar, Store
 from tallystick.model import envelopes
 from tallystick.model.abi import Runner
@@ -134,6 +135,8 @@ class World:
         self.keys: dict[str, Trust] = {}
         self.revoked: dict[str, str] = {}
         self.levels = Levels()
+        self.proposals = Proposals()
+        self.frozen = False  # its name means another world now: no events, no ticks, no effects
         self.ring: deque[CellId] = deque()
         # Beside the state: evidence counters and what settled lately (03 section 9).
         self.drops: dict[bytes, dict[str, int]] = {}
@@ -179,6 +182,10 @@ class World:
         """Read and stage blobs elsewhere from here on: a fork writes into its own store."""
         self.blobs = blobs
         self.nodes.rehouse(blobs)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop taking events and working, or begin again."""
+        self.frozen = self.read_only = frozen
 
     # ---- definitions ------------------------------------------------------------------------
 

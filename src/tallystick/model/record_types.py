@@ -11,95 +11,29 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# ---- parts ----------------------------------------------------------------------------------
-
-
-class Stamp(NamedTuple):
-    """What the node sampled for one external input: the only way time and chance come in (D4)."""
-
-    now_ns: int
-    logical_ns: int
-    entropy: bytes
-
-
-class IdemKey(NamedTuple):
-    """The caller's Idempotency-Key and the digest of what it was sent with."""
-
-    key: bytes
-    digest: bytes
-
-
-class Source(NamedTuple):
-    """Where an event came from; `tick_seq` is the cause of one that a tick emitted."""
-
-    kind: str
-    principal: str | None = None
-    workflow: str | None = None
-    key: bytes | None = None
-    tick_seq: int | None = None
-
-
-class Target(NamedTuple):
-    """One delivery of an event: the routing outcome, so that opening runs no user code."""
-
-    workflow: str
-    key: bytes
-    create: bool
-    arm: str | None = None
-    upcast: str | None = None
-    value: bytes | None = None
-    init: bytes | None = None
-    caps: Any | None = None
-    caller: bytes | None = None
-
-
-class Origin(NamedTuple):
-    """Who asked for an effect, and where in its history."""
-
-    kind: str
-    workflow: str
-    workflow_hash: bytes
-    key: bytes
-    tick_seq: int
-    index: int  # type: ignore[assignment]  # the ABI's word; tuple.index is not used
-
-
-class JudgedGrant(NamedTuple):
-    """The slot and the grant that said yes."""
-
-    slot: str
-    grant: str
-    grant_hash: bytes
-
-
-class JudgedRule(NamedTuple):
-    """The policy rule that matched, and what it decided."""
-
-    policy: str
-    rule: int
-    decision: str
-    id: str | None = None
-
-
-class Judged(NamedTuple):
-    """The judgement trail (06 section 1): each stage reached, and the digest of the facts (I26)."""
-
-    declared: str
-    shape: str | None = None
-    capability: JudgedGrant | None = None
-    policy: JudgedRule | None = None
-    capacity: str | None = None
-    inputs_digest: bytes | None = None
-
-
-class Address(NamedTuple):
-    """A cell that a receipt was delivered to."""
-
-    workflow: str
-    key: bytes
-
-
-# ---- the union ------------------------------------------------------------------------------
+from tallystick.model.record_governance import (
+    AliasMoved,
+    ApplyRefused,
+    Approved,
+    BundleActivate,
+    GrantRevoked,
+    KeyRevoked,
+    KeyTrusted,
+    ProposalFailed,
+    Proposed,
+    Proved,
+    Rejected,
+    Shadowed,
+)
+from tallystick.model.record_parts import (
+    Address,
+    IdemKey,
+    Judged,
+    Origin,
+    Source,
+    Stamp,
+    Target,
+)
 
 
 class EventAdmitted(NamedTuple):
@@ -374,61 +308,6 @@ class CellFailed(NamedTuple):
     stamp: Stamp | None = None
 
 
-class KeyTrusted(NamedTuple):
-    """A public key counts for these executors and effects from now on."""
-
-    key: str
-    public_key: bytes
-    executors: list[str]
-    effects: list[str]
-    principal: str
-    stamp: Stamp | None = None
-
-
-class KeyRevoked(NamedTuple):
-    """A key no longer counts for receipts that come after this."""
-
-    key: str
-    principal: str
-    reason: str
-    stamp: Stamp | None = None
-
-
-class GrantRevoked(NamedTuple):
-    """A grant, and all derived from it, no longer counts."""
-
-    name: str
-    principal: str
-    reason: str
-    stamp: Stamp | None = None
-
-
-class ApplyRefused(NamedTuple):
-    """An activation was refused; the blockers are named, the state root is unchanged."""
-
-    bundle: bytes
-    code: str
-    blockers: Any
-    count: int  # type: ignore[assignment]  # the word of the refusal; tuple.count is not used
-    principal: str
-    stamp: Stamp
-
-
-class BundleActivate(NamedTuple):
-    """The manifest changes here, atomically."""
-
-    to: bytes
-    bundle: bytes
-    mode: str
-    principal: str
-    proposal: str | None = None
-    from_: bytes | None = None
-    plan: bytes | None = None
-    report_hash: bytes | None = None
-    approved_by: Any | None = None
-    stamp: Stamp | None = None
-
-
 class SnapshotTaken(NamedTuple):
     """Index roots were pinned; `root` and `state_root` are those of the record before."""
 
@@ -491,6 +370,13 @@ Record = (
     | KeyRevoked
     | GrantRevoked
     | ApplyRefused
+    | Proposed
+    | Shadowed
+    | Proved
+    | Approved
+    | Rejected
+    | ProposalFailed
+    | AliasMoved
     | BundleActivate
     | SnapshotTaken
     | Dropped

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tallystick.model.definitions import canonical, definition_hash
 
-_FILES: Final = ("envelopes", "payloads", "effects", "capabilities", "playbooks")
+_FILES: Final = ("envelopes", "payloads", "effects", "capabilities", "playbooks", "governance")
 
 
 def _read() -> dict[tuple[str, str], dict[str, Any]]:

@@ -97,7 +97,7 @@ def world_at(
         pinned=None if pinned is None else pinned.document,
         settings=settings,
     )
-    world.read_only = seq is not None
+    world.read_only = seq is not None or world.frozen
     return world
 
 

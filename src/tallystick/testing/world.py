@@ -296,8 +296,9 @@ class TestWorld:
         )
         answer = self._certain(lambda: given)
         if answer.kind == "refused":
-            kinds = ", ".join(sorted({kind for kind, _ in answer.detail}))
-            raise NotQuiescent(f"work is open: {kinds}", where={"blockers": answer.detail})
+            found = answer.detail["blockers"]
+            kinds = ", ".join(sorted({kind for kind, _ in found}))
+            raise NotQuiescent(f"work is open: {kinds}", where={"blockers": found})
         self.app, self.bundle = made.app, bundle
         return self.run()
 
