@@ -5,13 +5,22 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from tallystick.kernel.inputs import Activate, Fail, Propose, Prove, Shadow, Vote
+from tallystick.kernel.inputs import (
+    Activate,
+    Fail,
+    MoveAlias,
+    Propose,
+    Prove,
+    Shadow,
+    TakeSnapshot,
+    Vote,
+)
 from tallystick.kernel.propose import standing
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
-from tests.rig import Rig, bundle_of
-from tests.worlds import TIMER, ask, lab_documents, lab_function
+from tests.rig import WORLD, Rig, bundle_of
+from tests.worlds import GO, TIMER, ask, go, lab_documents, lab_function
 
 CODE = ("t/code@1", "lab")
 FAR_NS = 2_000_000_000_000_000_000
@@ -120,3 +129,30 @@ def state(rig: Rig, ident: str) -> str:
     found = rig.world.proposals.get(ident)
     assert found is not None
     return standing(rig.world, found)
+
+
+def play(rig: Rig) -> None:
+    """A history with every record of governance; what it does must not change."""
+    for number in range(12):
+        rig.send(GO, go(f"c{number}", "note"))
+    first, second, third = approved(rig, 3), approved(rig, 4), proposed(rig, number=5)
+    rig.do(proving(rig, first))
+    rig.do(failing(rig, third))
+    rig.send(GO, go("c0", "ask"))
+    rig.do(applying(rig, first))
+    (job,) = rig.jobs.all
+    rig.settle(job, {"a": "yes"})
+    rig.do(reporting(rig, first, "again"))
+    rig.do(voting(rig, first))
+    rig.do(applying(rig, first))
+    rig.do(applying(rig, second))
+    rig.do(voting(rig, second, word="reject"))
+    rig.do(TakeSnapshot(rig.clock.sample()))
+    other = "6f9619ff-8b86-4d01-b42d-00cf4fc964fe"
+    rig.do(MoveAlias(rig.clock.sample(), "prod", other, "alice", WORLD))
+    rig.do(MoveAlias(rig.clock.sample(), "prod", WORLD, "alice", other))
+    for number in range(12):
+        rig.send(GO, go(f"c{number}", "note"))
+
+
+FUNCTIONS = {CODE: lab_function(**deeds())}

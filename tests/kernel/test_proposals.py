@@ -87,7 +87,7 @@ def test_the_second_of_two_is_stale() -> None:
 
 @pytest.mark.clause("X-19")
 def test_a_new_shadow_voids_approvals() -> None:
-    """Who approved has approved one report; another one needs another yes, and that is on record."""
+    """Who approved has approved one report; another needs another yes, and that is on record."""
     rig = lab(governance=governance(approvals=2))
     ident = proposed(rig)
     rig.do(reporting(rig, ident))

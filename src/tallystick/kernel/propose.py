@@ -36,6 +36,7 @@ def standing(world: World, proposal: Proposal) -> str:
     return status_of(proposal, world.manifest, rules_in_force(world))
 
 
+# tidy: four refusals and one record.
 def propose(world: World, given: Propose) -> Frame:
     """Take a candidate; refuses one for another base, one that cannot be loaded, and no change."""
     check_scope(world, given.principal, "propose")
@@ -210,6 +211,7 @@ def check_scope(world: World, principal: str, scope: str) -> None:
         )
 
 
+# tidy: four refusals, each with its words.
 def _check_approval(proposal: Proposal, rules: Rules, given: Vote) -> None:
     where = {"proposal": proposal.id, "principal": given.principal}
     if not ready(proposal, rules):
@@ -249,7 +251,7 @@ def _text(proposal: Proposal) -> str:
 
 
 def _check_seal(world: World, proposal: Proposal, rules: Rules, given: Vote) -> None:
-    """A seal that is there must be the principal's over this very decision; rules may ask for it."""
+    """A seal that is there must be the principal's over this decision; rules may ask for one."""
     where = {"proposal": proposal.id, "principal": given.principal}
     if given.seal is None:
         if rules.signed:

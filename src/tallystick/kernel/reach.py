@@ -90,12 +90,7 @@ class Marks:
             self._any(record.report_hash)
             self.manifest(record.to)
         elif isinstance(record, Proposed):
-            # Its definitions are kept like those of the active one, which stays the reader's.
-            active = self._manifest
-            self._any(record.bundle)
-            self._any(record.patch)
-            self.manifest(record.manifest)
-            self._manifest = active
+            self._proposed(record)
         elif isinstance(record, Shadowed | Proved):
             self._any(record.report_hash)
         elif isinstance(record, Ticked):
@@ -114,6 +109,14 @@ class Marks:
             self._large(record.payload, record.payload_hash)
         elif isinstance(record, ProgressNoted):
             self._texts_of(record.payload)
+
+    def _proposed(self, record: Proposed) -> None:
+        """A candidate is kept like the active one, which stays the one that readers go by."""
+        active = self._manifest
+        self._any(record.bundle)
+        self._any(record.patch)
+        self.manifest(record.manifest)
+        self._manifest = active
 
     def _proposal(self, held: list[Any]) -> None:
         """What an open proposal of a snapshot names: base, bundle, manifest, patch, reports."""

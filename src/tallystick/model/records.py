@@ -3,6 +3,7 @@
 A reader that meets an unknown type or field stops: folding past it would be a guess.
 """
 
+# tidy: one table of fields and kinds for the whole union.
 from __future__ import annotations
 
 from typing import Any, Final

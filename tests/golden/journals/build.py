@@ -3,6 +3,7 @@
     records.json   the bytes of one record of every type
     mixed.tally    a whole journal: frames, blobs and snapshots, as one canonical document
     mixed.txt      the same for readers: every record, and the pinned roots at the end
+    governed.*     the same of a world whose bundle was changed by proposals
 
 A file of an older release is never written again: a new release adds one beside it.
 Run as `python -m tests.golden.journals.build`.
@@ -17,7 +18,7 @@ from typing import Any
 from tallystick.model.frames import open_frame
 from tallystick.model.records import put_record
 from tallystick.values import canon
-from tests.kernel import mixed
+from tests.kernel import governed, mixed
 from tests.model.test_records import BY_TYPE
 from tests.rig import Rig
 
@@ -64,15 +65,26 @@ def rendered(frames: list[bytes], roots: tuple[bytes, bytes]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_journal(name: str, rig: Rig) -> None:
+    document = export(rig)
+    (HERE / f"{name}.tally").write_bytes(canon.encode(document))
+    text = rendered([frame[4] for frame in document["frames"]], (rig.root(), rig.state_root()))
+    (HERE / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
 def write_mixed() -> None:
     rig = mixed.mixed_rig()
     mixed.play(rig)
-    document = export(rig)
-    (HERE / "mixed.tally").write_bytes(canon.encode(document))
-    text = rendered([frame[4] for frame in document["frames"]], (rig.root(), rig.state_root()))
-    (HERE / "mixed.txt").write_text(text, encoding="utf-8")
+    write_journal("mixed", rig)
+
+
+def write_governed() -> None:
+    rig = governed.lab(governance=governed.governance())
+    governed.play(rig)
+    write_journal("governed", rig)
 
 
 if __name__ == "__main__":
     write_records()
     write_mixed()
+    write_governed()
