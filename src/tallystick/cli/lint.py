@@ -13,29 +13,31 @@ from tallystick.cli import sources
 from tallystick.cli.verb import BAD, NO, OK, Done, Options, Verb, arg, flag
 
 FINDING = {"code": str, "path": str, "line": int, "message": str, "hint": str, "level": str}
-INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str]}
+INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str], "caps": [str]}
 
 
 # tidy: findings, fingerprint and inference of each path, one after the other.
 def run(_call: Any, options: Options) -> Done:
     """Every finding in the Python sources at the paths; 2 on errors, 1 on warnings if strict."""
     from tallystick.modules import fingerprint as prints  # noqa: PLC0415  # loads the whole kit
-    from tallystick.modules.lint import infer, lint, unaccepted  # noqa: PLC0415  # as above
+    from tallystick.modules.lint import infer, lint, unaccepted, unread  # noqa: PLC0415  # as above
 
     findings: list[dict[str, Any]] = []
     inferred: list[dict[str, Any]] = []
     errors = 0
     for given in options["paths"]:
-        files = sources.python_files(Path(given))
-        found = lint(files)
         place = Path(given)
+        if options["fix"]:
+            _fix(place)
+        files = sources.python_files(place)
+        found = lint(files)
         note = (place.parent if place.is_file() else place) / prints.FILE
         if options["accept"] and not any(finding.error for finding in found):
             text = json.dumps(prints.fingerprint(files), indent=2, sort_keys=True)
             note.write_text(text + "\n", encoding="utf-8")
-        elif options["check"]:
+        elif options["check"] and not any(finding.error for finding in found):
             known = json.loads(note.read_text("utf-8")) if note.exists() else {}
-            found += unaccepted(files, known)
+            found += [*unaccepted(files, known), *unread(files, known)]
         errors += sum(finding.error for finding in found)
         findings += [{**f._asdict(), "level": "error" if f.error else "warning"} for f in found]
         if not any(finding.error for finding in found):
@@ -45,12 +47,21 @@ def run(_call: Any, options: Options) -> Done:
                     "effects": list(each.effects),
                     "reads": list(each.reads),
                     "children": list(each.children),
+                    "caps": list(each.caps),
                 }
                 for each in infer(files)
             ]
     code = BAD if errors else NO if findings and options["strict"] else OK
     value = {"ok": not errors, "errors": errors, "findings": findings, "inferred": inferred}
     return Done(value, code)
+
+
+def _fix(place: Path) -> None:
+    """Write back what can be mended without a question."""
+    from tallystick.modules.lint_fix import fixed  # noqa: PLC0415  # loads the whole kit
+
+    for name, data in fixed(sources.python_files(place)).items():
+        (place if place.is_file() else place / name).write_bytes(data)
 
 
 def report(console: Console, value: Any) -> None:
@@ -60,7 +71,8 @@ def report(console: Console, value: Any) -> None:
         console.print(escape(f"{line} ({each['hint']})"))
     for each in value["inferred"]:
         asks = ", ".join([*each["effects"], *each["reads"], *each["children"]]) or "nothing"
-        console.print(escape(f"{each['workflow']} asks for {asks}"))
+        caps = ", ".join(each["caps"]) or "none"
+        console.print(escape(f"{each['workflow']} asks for {asks}; capabilities: {caps}"))
 
 
 VERBS = (
@@ -70,6 +82,7 @@ VERBS = (
         run,
         (
             arg("paths", many=True),
+            flag("fix", "declare what is asked for, in place"),
             flag("check", "refuse code that is not as tally.fingerprint.json says"),
             flag("accept", "write tally.fingerprint.json"),
             flag("strict", "warnings count"),

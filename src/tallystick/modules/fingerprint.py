@@ -1,6 +1,7 @@
 """The fingerprint of workflow code: what must not change unseen under parked cells (05 section 4).
 
 `code` covers the syntax of everything a workflow reaches, without comments, docstrings and layout;
+`schemas` has the type of everything it takes, keeps, asks for and is told;
 `sites` lists in order where an async flow waits, because their order is its history.
 """
 
@@ -13,7 +14,11 @@ from typing import Any, Final
 from tallystick.model.bundle_python import LANE
 from tallystick.modules.lint_reducers import asked, cells_named
 from tallystick.modules.lint_tree import FlowSite, Function, Program, called_name, read_program
-from tallystick.values import canon
+from tallystick.modules.source import app_of
+from tallystick.values import canon, names
+from tallystick.values.schema import compatible
+from tallystick.workflow.build import build
+from tallystick.workflow.shape import shape_of
 
 FILE: Final = "tally.fingerprint.json"
 _WAITS: Final = (
@@ -25,13 +30,17 @@ Fingerprint = dict[str, dict[str, Any]]
 
 
 def fingerprint(files: Mapping[str, bytes]) -> Fingerprint:
-    """The fingerprint of every workflow in the sources, by its name in the code."""
+    """The fingerprint of every workflow in the sources, by its name in the code.
+
+    The definitions are executed in the lane; refuses what it refuses.
+    """
     made: Fingerprint = {}
+    types = _types(files)
     for path in sorted(files):
         if path.endswith(".py"):
             program = read_program(ast.parse(files[path], path))
             for flow in program.flows:
-                made[flow.name] = _of(flow, program)
+                made[flow.name] = _of(flow, program, types.get(flow.name, {}))
     return made
 
 
@@ -46,32 +55,54 @@ def changed(old: Fingerprint, new: Fingerprint) -> dict[str, list[str]]:
     return found
 
 
-def _of(flow: FlowSite, program: Program) -> dict[str, Any]:
+def narrowed(old: Fingerprint, new: Fingerprint) -> dict[str, str]:
+    """Schemas whose new type refuses values of the old one, with the place (X-20)."""
+    found: dict[str, str] = {}
+    for name, row in sorted(old.items()):
+        after = new.get(name, {}).get("schemas", {})
+        for schema, type_ in sorted(row.get("schemas", {}).items()):
+            breach = compatible(type_, after[schema]) if schema in after else None
+            if breach is not None:
+                found[schema] = breach
+    return found
+
+
+def dropped(old: Fingerprint, new: Fingerprint) -> list[str]:
+    """Schemas that a newer version of the same name has taken the place of."""
+    before = {schema for row in old.values() for schema in row.get("schemas", {})}
+    after = {schema for row in new.values() for schema in row.get("schemas", {})}
+    stems = {names.stem_of(schema) for schema in after}
+    return sorted(schema for schema in before - after if names.stem_of(schema) in stems)
+
+
+def _types(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """The types of the schemas that each workflow uses, by the name of its code."""
+    app = app_of(files)
+    bundle = build(app, files)
+    catalogue = bundle.catalogue()
+    made: dict[str, dict[str, Any]] = {}
+    for name, spec in app.workflows.items():
+        shape, flow = shape_of(spec), catalogue.workflows[name]
+        used = {flow.state.name, *(app.name_of(cls) for cls in shape.arms.values())}
+        for effect in shape.effects:
+            used |= {catalogue.effects[effect].params.name, catalogue.effects[effect].receipt.name}
+        own = sorted(schema for schema in used if not names.is_reserved(schema))
+        made[spec.code.__name__] = {schema: catalogue.schemas[schema].type for schema in own}
+    return made
+
+
+def _of(flow: FlowSite, program: Program, types: Mapping[str, Any]) -> dict[str, Any]:
     reach = program.reach(flow)
     reads, children = cells_named(reach)
-    used = _classes(reach, program)
     return {
         "code": _hash([_plain(function) for function in reach]),
-        "schemas": _hash([_plain(program.classes[name]) for name in used]),
+        "schemas": dict(types),
         "effects": [*asked(reach, program), *children],
         "reads": list(reads),
         "limits": ast.unparse(flow.options["limits"]) if "limits" in flow.options else "",
         "lane": LANE,
         "sites": _sites(flow.tick) if flow.is_async else [],
     }
-
-
-def _classes(reach: list[Function], program: Program) -> list[str]:
-    """The classes of the file that code names, and those that these name in turn."""
-    found: list[str] = []
-    todo: list[ast.AST] = list(reach)
-    for node in todo:
-        for part in ast.walk(node):
-            name = part.id if isinstance(part, ast.Name) else ""
-            if name in program.classes and name not in found:
-                found.append(name)
-                todo.append(program.classes[name])
-    return sorted(found)
 
 
 def _plain(node: ast.AST) -> str:

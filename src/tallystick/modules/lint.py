@@ -15,11 +15,13 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import LANE
 from tallystick.modules import lint_flows, lint_reducers
-from tallystick.modules.fingerprint import Fingerprint, changed, fingerprint
+from tallystick.modules.fingerprint import Fingerprint, changed, dropped, fingerprint, narrowed
 from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rules import rules_of
 from tallystick.modules.lint_tree import Program, Site, read_program
+from tallystick.modules.source import app_of
+from tallystick.workflow import outside
 from tallystick.workflow.build import build
 
 ERRORS: Final = frozenset(
@@ -63,6 +65,7 @@ class Inferred:
     effects: tuple[str, ...]
     reads: tuple[str, ...]
     children: tuple[str, ...]
+    caps: tuple[str, ...]
 
 
 def lint(files: Mapping[str, bytes]) -> list[LintFinding]:
@@ -97,8 +100,18 @@ def infer(files: Mapping[str, bytes]) -> list[Inferred]:
                 reach = program.reach(flow)
                 asked = lint_reducers.asked(reach, program)
                 reads, children = lint_reducers.cells_named(reach)
-                made.append(Inferred(flow.name, asked, reads, children))
+                caps = tuple(sorted({_cap(name, program) for name in asked}))
+                made.append(Inferred(flow.name, asked, reads, children, caps))
     return made
+
+
+def _cap(effect: str, program: Program) -> str:
+    """The capability type that a request for an effect needs."""
+    cls = program.classes.get(effect)
+    if cls is None:
+        return str(getattr(outside, effect).tally_effect.cap_type)
+    said = [keyword.value for keyword in cls.keywords if keyword.arg == "cap"]
+    return str(said[0].value) if said and isinstance(said[0], ast.Constant) else "effect"
 
 
 def unaccepted(files: Mapping[str, bytes], accepted: Fingerprint) -> list[LintFinding]:
@@ -110,6 +123,30 @@ def unaccepted(files: Mapping[str, bytes], accepted: Fingerprint) -> list[LintFi
         path = next((p for p in sorted(files) if f" {name}(".encode() in files[p]), min(files))
         found.append(LintFinding("TL501", path, _defined(files[path], name), message, hint))
     return found
+
+
+def unread(files: Mapping[str, bytes], accepted: Fingerprint) -> list[LintFinding]:
+    """TL502: schemas whose accepted values the new code cannot read, and no upcast helps."""
+    fresh = fingerprint(files)
+    read = _upcast_from(files)
+    found: list[LintFinding] = []
+    for schema, place in narrowed(accepted, fresh).items():
+        message = f"{schema} no longer takes what it took: {place}"
+        found.append(_about(files, schema, message))
+    lost = [schema for schema in dropped(accepted, fresh) if schema not in read]
+    return found + [_about(files, name, f"nothing reads {name} any more") for name in lost]
+
+
+def _about(files: Mapping[str, bytes], schema: str, message: str) -> LintFinding:
+    name = schema.rpartition("/")[2].partition("@")[0]
+    path = next((p for p in sorted(files) if f"class {name}(".encode() in files[p]), min(files))
+    hint = "give the class a new version, and add @app.upcast from the old one"
+    return LintFinding("TL502", path, _defined(files[path], f"{name}("), message, hint)
+
+
+def _upcast_from(files: Mapping[str, bytes]) -> frozenset[str]:
+    app = app_of(files)
+    return frozenset(app.name_of(pure.between[0]) for pure in app.pures if pure.role == "upcast")
 
 
 def _defined(source: bytes, name: str) -> int:

@@ -30,6 +30,7 @@ class FlowSite:
     tick: Function
     line: int
     options: dict[str, ast.expr]
+    decorator: ast.expr | None = None
 
     @property
     def is_async(self) -> bool:
@@ -108,7 +109,7 @@ def _decorated(made: Program, node: Any, decorator: ast.expr) -> None:
     if isinstance(node, ast.ClassDef):
         tick = next((n for n in node.body if isinstance(n, Function) and n.name == "tick"), None)
     if tick is not None:
-        made.flows.append(FlowSite(node.name, tick, node.lineno, options))
+        made.flows.append(FlowSite(node.name, tick, node.lineno, options, decorator))
 
 
 def is_effect(cls: ast.ClassDef) -> bool:
