@@ -108,6 +108,42 @@ def spelled(name):
     return sorted(f + ("?" if "option" in t else "") for f, t in record_of(name).items())
 
 
+REACTIONS = frozenset(
+    [
+        "WorkspaceKey",
+        "HashKey",
+        "TriggerChange",
+        "TriggerTarget",
+        "TriggerWriter",
+        "Actor",
+        "TriggerOffered",
+        "TriggerOutcome",
+        "WorkspaceAdded",
+        "ReactionsLoaded",
+        "WorkspaceTrust",
+        "Observed",
+        "ReactionCommand",
+        "StampMoved",
+        "Output",
+        "RunRequested",
+        "RunStart",
+        "RunControl",
+        "LaneControl",
+        "RunSettled",
+        "Decision",
+        "Provenance",
+        "FramePut",
+        "FrameHeadChanged",
+        "CommandAsked",
+        "ReactionState",
+        "WorkspaceEvent",
+        "LaneEvent",
+        "RunEvent",
+        "ContextEvent",
+    ]
+)
+
+
 @pytest.mark.clause("K-15", "K-28")
 def test_every_definition_has_its_golden_hash():
     """MO-10: a published `sys/Name@n` never changes; a changed shape is `@n+1`."""
@@ -162,6 +198,7 @@ def test_every_schema_compiles_and_is_used_or_named():
     pure = {"MigrateState", "MigratedState", "CapCheck", "CapVerdict", "AsyncState"}
     inner |= {"PlayKey", "PlayRequested", "PlayCtxPatch", "PlaySignal", "PlaybookEvent"}
     inner |= {"PlaybookState", "PlaybookTrace", "PlaybookStepParams", "PlaybookStepReceipt"}
+    inner |= REACTIONS
     caps = {d["params"] for d in sys_definitions.of_kind("defcap").values() if "params" in d}
     named = {f"sys/{name}@1" for name in {*FIELDS, *inner, *pure}} | caps
     assert set(sys_schemas()) == named

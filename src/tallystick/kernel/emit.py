@@ -15,6 +15,7 @@ from tallystick.model.abi import EmittedEvent
 from tallystick.model.catalogue import Workflow
 from tallystick.model.effects import event_hash
 from tallystick.model.records import EventAdmitted, Noted, Source, Target
+from tallystick.model.sys_definitions import EMITTED
 from tallystick.model.tuples import make
 from tallystick.values import canon, names
 from tallystick.values.schema import Admitted, Schema
@@ -22,7 +23,7 @@ from tallystick.values.schema import Admitted, Schema
 
 def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) -> None:
     """Admit an event of a tick; one that does not fit is a fault of the whole tick."""
-    if names.is_reserved(emitted.schema):
+    if names.is_reserved(emitted.schema) and emitted.schema not in EMITTED.get(workflow.name, ()):
         raise TickFault(f"{emitted.schema} is made by the kernel alone", code="bad_output")
     schema = draft.world.active.catalogue.schemas.get(emitted.schema)
     if cell.pin is not None:

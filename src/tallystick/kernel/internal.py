@@ -22,6 +22,7 @@ from tallystick.kernel.pins import catalogue_of, pinned_at
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId
 from tallystick.model.records import Target
+from tallystick.model.sys_definitions import EMITTED
 from tallystick.values import canon
 
 
@@ -75,7 +76,7 @@ def _start(
         _fail(draft, opened, "not_found", "spawn.unknown_workflow", wanted["workflow"])
         return None
     payload = wanted["payload"]
-    fault = _payload_fault(known, workflow, wanted)
+    fault = _payload_fault(known, asking.workflow, workflow, wanted)
     if fault is not None:
         _fail(draft, opened, "schema", "spawn.bad_payload", fault)
         return None
@@ -102,12 +103,14 @@ def _start(
     return ident, created
 
 
-def _payload_fault(known: Catalogue, workflow: Workflow, wanted: dict[str, Any]) -> str | None:
+def _payload_fault(
+    known: Catalogue, asking: Workflow, workflow: Workflow, wanted: dict[str, Any]
+) -> str | None:
     """Why a child cannot take this payload under this key, or None."""
     name = wanted["payload"]["schema"]
     if name != workflow.event_name and name not in workflow.arms:
         return f"{workflow.name} takes no {name}"
-    if name.startswith("sys/"):
+    if name.startswith("sys/") and name not in EMITTED.get(asking.name, ()):
         return f"{name} is made by the kernel alone"
     try:
         payload = known.schemas[name].read(wanted["payload"]["value"])

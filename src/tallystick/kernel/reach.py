@@ -32,6 +32,7 @@ from tallystick.values import canon
 from tallystick.values.schema import Schema
 
 EDGE: Final = "blob_edge@1"
+TREE: Final = "tree@1"  # a directory of a watched workspace (08, R1)
 _HASH_TEXT: Final = 71
 
 CatalogueOf = Callable[[bytes], Catalogue]
@@ -248,8 +249,17 @@ class Marks:
             raw = canon.decode(data)
         except NotCanonical:
             return  # content of a user that only begins like a document
-        if type(raw) is dict and (raw.get("$type") == EDGE or "$kind" in raw):
-            self._texts(raw)
+        if type(raw) is dict:
+            if raw.get("$type") == EDGE or "$kind" in raw:
+                self._texts(raw)
+            elif raw.get("$type") == TREE and type(raw.get("entries")) is list:
+                self._tree(raw["entries"])
+
+    def _tree(self, entries: list[Any]) -> None:
+        """The directories that a listing of a workspace's tree names by their raw hashes."""
+        for row in entries:
+            if type(row) is list and len(row) == 3 and row[1] == "d" and type(row[2]) is bytes:
+                self._any(row[2])
 
     def _new(self, digest: bytes) -> bool:
         if digest in self.kept:

@@ -119,10 +119,10 @@ class _Reading:
         self._named = named
 
     def __call__(self, hash_text: str) -> bytes:
-        wanted = hash_text.encode()
-        if not any(wanted in document for document in self._named):
+        wanted, raw = hash_text.encode(), canon.raw_of(hash_text)
+        if not any(wanted in document or raw in document for document in self._named):
             raise TickFault(f"nothing here names {hash_text}", code="exception")
-        data = self._world.blobs.get(canon.raw_of(hash_text))
+        data = self._world.blobs.get(raw)
         if data is None:
             raise TickFault(f"{hash_text} is not in the store", code="exception")
         self._named.append(data)

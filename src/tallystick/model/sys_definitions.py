@@ -21,7 +21,10 @@ from typing import Any, Final
 
 from tallystick.model.definitions import canonical, definition_hash
 
-_FILES: Final = ("envelopes", "payloads", "effects", "capabilities", "playbooks", "governance")
+_FILES: Final = (
+    *("envelopes", "payloads", "effects", "capabilities"),
+    *("playbooks", "governance", "reactions"),
+)
 
 
 def _read() -> dict[tuple[str, str], dict[str, Any]]:
@@ -40,6 +43,8 @@ def _read() -> dict[tuple[str, str], dict[str, Any]]:
 # Read at import, so that no run of the machine touches the disk.
 DEFINITIONS: Final[Mapping[tuple[str, str], dict[str, Any]]] = _read()
 
+_LATER: Final[Mapping[str, Any]] = {"create_if_missing": False}
+
 # Ambient wiring of our own workflows; it comes after what a manifest lists.
 SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "sys/PlayRequested@1", "workflow": "sys/playbook@1", "key_field": "execution"},
@@ -52,10 +57,68 @@ SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = (
         }
         for name in ("sys/PlayCtxPatch@1", "sys/PlaySignal@1")
     ),
+    *(
+        {"event": f"sys/{event}@1", "workflow": f"sys/{flow}@1", "key_field": key, **more}
+        for event, flow, key, more in (
+            ("WorkspaceAdded", "workspace", "workspace_id", {}),
+            ("ReactionsLoaded", "workspace", "workspace_id", _LATER),
+            ("WorkspaceTrust", "workspace", "workspace_id", _LATER),
+            ("Observed", "workspace", "workspace_id", _LATER),
+            ("ReactionCommand", "workspace", "workspace_id", _LATER),
+            ("StampMoved", "workspace", "workspace_id", _LATER),
+            ("RunRequested", "workspace", "workspace_id", _LATER),
+            ("RunSettled", "workspace", "workspace_id", _LATER),
+            ("TriggerOffered", "lane", "target.target_id", {}),
+            ("RunSettled", "lane", "target_id", _LATER),
+            ("LaneControl", "lane", "target_id", _LATER),
+            ("RunControl", "reaction", "run_key", _LATER),
+            ("FramePut", "context", "locator_id", {}),
+        )
+    ),
 )
 
 # What the node's own rooms may send in, and nobody else (03 section 2).
-SYSTEM_INPUTS: Final = frozenset(row["event"] for row in SUBSCRIPTIONS)
+SYSTEM_INPUTS: Final = frozenset(
+    f"sys/{name}@1"
+    for name in (
+        "PlayRequested",
+        "PlayCtxPatch",
+        "PlaySignal",
+        "WorkspaceAdded",
+        "ReactionsLoaded",
+        "WorkspaceTrust",
+        "Observed",
+        "ReactionCommand",
+        "StampMoved",
+        "FramePut",
+    )
+)
+
+# What our own workflows may emit or send to each other; every other `sys/` event is the kernel's.
+EMITTED: Final[Mapping[str, frozenset[str]]] = {
+    f"sys/{flow}@1": frozenset(f"sys/{name}@1" for name in names)
+    for flow, names in {
+        "workspace": (
+            "TriggerOffered",
+            "TriggerOutcome",
+            "RunStart",
+            "RunControl",
+            "RunSettled",
+            "LaneControl",
+            "ReactionCommand",
+        ),
+        "lane": ("Decision", "RunRequested", "RunControl", "TriggerOutcome"),
+        "reaction": (
+            "RunSettled",
+            "TriggerOutcome",
+            "Provenance",
+            "FramePut",
+            "CommandAsked",
+            "PlayRequested",
+        ),
+        "context": ("FrameHeadChanged", "TriggerOutcome"),
+    }.items()
+}
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:

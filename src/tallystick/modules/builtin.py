@@ -20,6 +20,7 @@ from tallystick.model.abi import (
 )
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
+from tallystick.modules.builtin_reactions import REACTIONS, react
 from tallystick.playbooks.interpret import Answer, interpret
 from tallystick.values import canon
 
@@ -35,14 +36,16 @@ _FAULTS: Final = (TallyError, AssertionError, ArithmeticError, LookupError, Type
 
 
 class Builtin:
-    """Runs `sys/playbook@1`; it has no pure functions and no first state."""
+    """Runs `sys/playbook@1` and the cells of reactions: no pure functions, no first state."""
 
     def tick(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
     ) -> Ran | Halted:
-        """One tick of an execution."""
+        """One tick of an execution, or of a cell of reactions."""
         assert content is not None, "built-in modules are given a reader"
         assert tick.ctx is not None, "the workflow declares its context"
+        if workflow.module == REACTIONS:
+            return react(catalogue, workflow, tick, content)
         state = None if tick.state is None else canon.decode(tick.state)
         now_ns: int = canon.decode(tick.ctx)["logical_now_ns"]
         try:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.playbooks.document_tasks import read_result, read_timeout, read_tool
-from tallystick.playbooks.finding import Path
 from tallystick.playbooks.reading import LABEL, NAME, SCOPES, Reading
+from tallystick.values.yaml12 import Path
 
 _STEP: Final = frozenset(
     ["step", "desc", "spec", "join", "loop", "args", "tool", "set_ctx", "result", "next"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.playbooks.finding import Path
 from tallystick.playbooks.kinds import KINDS, SPEC_KEYS, TASK_KEYS
 from tallystick.playbooks.reading import LABEL, Reading
+from tallystick.values.yaml12 import Path
 
 DO: Final = ("continue", "retry", "jump", "break", "fail")
 _THEN: Final = frozenset(("do", "attempts", "backoff", "delay", "to", "set_ctx", "set_iter"))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tallystick.errors import Rejected
-
-Path = tuple[str | int, ...]
+from tallystick.values.yaml12 import Path
 
 
 class Finding(NamedTuple):

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tallystick.playbooks.finding import Finding, Path, spelled
-from tallystick.playbooks.yaml12 import Source
+from tallystick.playbooks.finding import Finding, spelled
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
+from tallystick.values.yaml12 import Path, Source
 
 NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
 LABEL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")

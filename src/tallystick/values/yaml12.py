@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from tallystick.playbooks.finding import Path
-
+Path = tuple[str | int, ...]
 BYTES_MAX: Final = 1024 * 1024
 DEPTH_MAX: Final = 64
 NODES_MAX: Final = 100_000
@@ -217,7 +216,7 @@ def read(text: str) -> Source:
                 documents += 1
                 if documents > 1:
                     at = _place(event)
-                    raise NotYamlError("P101", at, "a second document", "one file, one playbook")
+                    raise NotYamlError("P101", at, "a second document", "one file, one document")
             builder.event(event)
     except yaml.MarkedYAMLError as why:
         mark = why.problem_mark or why.context_mark

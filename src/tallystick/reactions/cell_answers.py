@@ -1,0 +1,165 @@
+"""What comes of an action that was asked for: its receipts, read into a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tallystick.reactions import actions
+from tallystick.reactions.actions import Setting
+from tallystick.reactions.cell import Body, Turn
+from tallystick.reactions.cell_acts import Ended, ended_as, put_frame
+from tallystick.reactions.grants import PROPOSED
+from tallystick.values import canon
+
+SMALL: Final = 4096
+
+
+def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt in plain values: ok with its payload, or failed with a code."""
+    status, payload = given["status"]["$tag"], canon.decode(given["receipt_payload"])
+    base = {"intent": given["intent_hash"]}
+    if status == "ok":
+        return {**base, "status": "ok", "payload": _kept(turn, payload)}
+    code = payload["code"]
+    if status == "denied" and code.startswith("cap."):
+        code = "scope_violation"
+    return {
+        **base,
+        "status": "failed",
+        "code": _SPOKEN.get(code, code),
+        "message": payload["message"],
+    }
+
+
+# What the executor says, in the words of a run.
+_SPOKEN: Final = {"file.conflict": "conflict", "file.not_granted": "scope_violation"}
+
+
+def _kept(turn: Turn, payload: Any) -> Any:
+    """A payload without raw bytes: short texts inline, everything else a reference."""
+    if isinstance(payload, bytes):
+        held = turn.keep_bytes(payload)["blob"]
+        return {"ref": held, "size": len(payload), "text": _text(payload)}
+    if isinstance(payload, dict):
+        return {key: _kept(turn, item) for key, item in payload.items()}
+    if isinstance(payload, list):
+        return [_kept(turn, item) for item in payload]
+    return payload
+
+
+def _text(data: bytes) -> str | None:
+    if len(data) > actions.INLINE_MAX:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def took(
+    turn: Turn, body: Body, setting: Setting, given: tuple[str, dict[str, Any]]
+) -> Ended | None:
+    """Take one receipt of the open action; not None when it was the last that was waited for."""
+    ref, outcome = given
+    cursor = body["cursor"]
+    path = cursor["open"].pop(ref)
+    base = {**cursor["base"]}
+    cursor["got"][ref] = {"path": path, "outcome": outcome}
+    if outcome["status"] == "failed" and outcome["code"] == "conflict":
+        proposed = _proposal(turn, body, setting, path)
+        if proposed is not None:
+            return None
+    if cursor["open"]:
+        return None
+    rows = [cursor["got"][each] for each in sorted(cursor["got"], key=_ordinal)]
+    failed = [row["outcome"] for row in rows if row["outcome"]["status"] == "failed"]
+    intent = outcome["intent"]
+    if failed:
+        first = failed[0]
+        told = {"code": first["code"], "message": first["message"], "intent": first["intent"]}
+        return ended_as(base, "failed", **told)
+    return _result(turn, body, setting, (base, rows, intent))
+
+
+def _ordinal(ref: str) -> int:
+    return int(ref.rpartition(".")[2])
+
+
+def _proposal(turn: Turn, body: Body, setting: Setting, path: str) -> str | None:
+    """With `propose_file` the bytes go beside the user's file instead."""
+    cursor = body["cursor"]
+    edit = cursor["edit"] or setting.definition["on_user_edit"]
+    if edit != "propose_file" or path.endswith(PROPOSED) or cursor.get("content") is None:
+        return None
+    cursor["got"] = {}
+    beside = path + PROPOSED
+    content = actions.Bytes(None, cursor["content"]["blob"])
+    asked = actions.proposal(setting, beside, content)
+    attempt = len(body["attempts"])
+    ref = f"act:{attempt}.{cursor['base']['ordinal']}.1"
+    cursor["open"][ref] = beside
+    key = f"{cursor['base']['action_key']}.1#{attempt}".encode()
+    turn.ask(asked._replace(ref=ref, key=key))
+    return ref
+
+
+# tidy: one answer for each kind of action.
+def _result(
+    turn: Turn,
+    body: Body,
+    setting: Setting,
+    given: tuple[dict[str, Any], list[dict[str, Any]], str],
+) -> Ended:
+    base, rows, intent = given
+    payloads = [row["outcome"]["payload"] for row in rows]
+    kind = base["kind"]
+    if kind == "file.read":
+        files = dict(setting.manifest["files"])
+        for row, payload in zip(rows, payloads, strict=True):
+            if files[row["path"]] != payload["content_id"]:
+                message = f"{row['path']} has changed since it was observed"
+                told = {"code": "input_moved", "message": message, "intent": intent}
+                return ended_as(base, "failed", **told)
+        value: Any = {"files": [_file(payload) for payload in payloads]}
+        if len(payloads) == 1:
+            value = {**value, **value["files"][0]}
+        return ended_as(base, "ok", held=_hold(turn, value), intent=intent)
+    value = payloads[0]
+    outputs: list[list[Any]] = []
+    if kind in ("file.write", "file.delete"):
+        outputs = [[value["path"], value["post_id"]]]
+        if body["cursor"].get("emit_frame") is not None:
+            content = actions.Bytes(None, body["cursor"]["content"]["blob"])
+            target = setting.trigger["target"]["path"]
+            put_frame(turn, setting, (target, body["cursor"]["emit_frame"], content), {})
+    elif kind == "provider.call":
+        body["spent"] += value["usage"]["tokens"]
+        value = {**value, "ref": value["output_ref"]}
+    elif kind == "playbook.run":
+        failed = value["status"]["$tag"] != "completed"
+        if failed:
+            told = {"code": value["code"] or "playbook.failed", "message": value["message"]}
+            return ended_as(base, "failed", intent=intent, **told)
+        value = {"result": _called(turn, value["result"])}
+    return ended_as(base, "ok", held=_hold(turn, value), intent=intent, outputs=outputs)
+
+
+def _called(turn: Turn, result: Mapping[str, Any] | None) -> Any:
+    return None if result is None else canon.decode(turn.bytes_of(result["ref"]))
+
+
+def _file(payload: Mapping[str, Any]) -> dict[str, Any]:
+    inline = payload["bytes"]
+    return {
+        "path": payload["path"],
+        "content_id": payload["content_id"],
+        "size": payload["size"],
+        "text": None if inline is None else inline["text"],
+        "ref": payload["ref"] if inline is None else inline["ref"],
+    }
+
+
+def _hold(turn: Turn, value: Any) -> dict[str, Any]:
+    """A result as the body keeps it: small ones inline."""
+    return turn.keep(value) if len(canon.encode(value)) > SMALL else {"value": value}

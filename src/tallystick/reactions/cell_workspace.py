@@ -1,0 +1,317 @@
+"""The built-in workflow `sys/workspace@1`: one watched directory.
+
+Theory of operation.
+It accepts one observation after the other, each only from the tree and number that it stands at, so
+the cursor and all that follows from an observation are one journal frame.
+It knows which definitions are loaded, trusted and enabled; it starts runs, a few at a time, taking
+the reactions in turn, and keeps the rest in a bounded queue.
+A run is started with grants narrowed to its definition and target.
+"""
+
+# tidy: one cell, everything that comes to it.
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tallystick.reactions import guards
+from tallystick.reactions.cell import Asked, Body, Told, Turn, settled, tell
+from tallystick.reactions.document import definition_of
+from tallystick.reactions.grants import caps_of
+from tallystick.reactions.tree import unshown
+from tallystick.values import canon
+
+SPAWN: Final = "sys/workflow.spawn@1"
+RUN: Final = "sys/reaction@1"
+ACTIVE_MAX: Final = 8
+QUEUE_MAX: Final = 10_000
+CAUSES_MAX: Final = 4096
+OUTPUTS_MAX: Final = 4096
+DRAIN: Final = 100  # records of one tick when a queue is given up
+
+
+def workspace(turn: Turn, body: Body | None, tag: str, value: Mapping[str, Any]) -> Body:
+    """One tick of a workspace."""
+    if body is None:
+        assert tag == "Added", "a workspace begins when it is added"
+        body = _new(value)
+    _TAKE[tag](turn, body, value)
+    return body
+
+
+def _new(given: Mapping[str, Any]) -> Body:
+    return {
+        "workspace_id": given["workspace_id"],
+        "name": given["name"],
+        "shared": given["shared"],
+        "n": 0,
+        "tree": None,
+        "reactions": {},
+        "disabled": {},
+        "since": {},
+        "pins": [],
+        "follow": False,
+        "queue": {},
+        "queued": 0,
+        "turns": [],
+        "active": {},
+        "causes": {},
+        "outputs": [],
+        "draining": [],
+    }
+
+
+def _added(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    del turn
+    body["name"], body["shared"] = given["name"], given["shared"]
+
+
+def _loaded(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    """The whole set of definitions; what runs keeps the one that it started with."""
+    for data in given["blobs"]:
+        turn.keep_bytes(data)
+    made: dict[str, Any] = {}
+    for data in given["definitions"]:
+        definition = definition_of(data)
+        made[definition.name] = {
+            **turn.keep_bytes(data),
+            "prompts": [{"blob": held} for held in definition["prompts"].values()],
+        }
+    body["reactions"] = made
+
+
+def _trusted(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    del turn
+    body["pins"] = sorted({*body["pins"], *given["definitions"]})
+    if given["follow"] is not None:
+        body["follow"] = given["follow"]
+
+
+# ---- observations ---------------------------------------------------------------------------
+
+
+def _observed(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    before = None if body["tree"] is None else body["tree"]["blob"]
+    if given["n"] != body["n"] + 1 or given["before"] != before:
+        turn.emit("TriggerOutcome", _stale(body, given))
+        return
+    for data in given["blobs"]:
+        turn.keep_bytes(data)
+    body["n"] = given["n"]
+    body["tree"] = {"blob": given["after"]}
+    for outcome in given["outcomes"]:
+        turn.emit("TriggerOutcome", outcome)
+    for trigger in given["triggers"]:
+        _offer(turn, body, trigger)
+
+
+def _stale(body: Body, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "trigger_id": None,
+        "workspace_id": body["workspace_id"],
+        "reaction": "",
+        "target": None,
+        "outcome": "stale_observation",
+        "code": f"n {given['n']} after {body['n']}",
+        "guard": "door",
+        "paths": [],
+        "count": len(given["triggers"]),
+    }
+
+
+def _offer(turn: Turn, body: Body, trigger: Mapping[str, Any]) -> None:
+    name, wanted = trigger["reaction"], trigger["definition_hash"]
+    known = body["reactions"].get(name)
+    if known is None or known["blob"] != wanted:
+        tell(turn, trigger, Told("denied", "definition_changed", "door"))
+    elif name in body["disabled"]:
+        tell(turn, trigger, Told("denied", "disabled", "kill_switch"))
+    else:
+        trusted = body["follow"] or wanted in body["pins"]
+        turn.emit("TriggerOffered", {**trigger, "trusted": trusted})
+
+
+# ---- requests, queue and slots --------------------------------------------------------------
+
+
+def _requested(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    trigger, run_key = given["trigger"], given["run_key"]
+    why = _refusal(body, given)
+    if why is not None:
+        tell(turn, trigger, why)
+        turn.emit("RunSettled", settled(trigger, run_key, "refused", code=why.code))
+        return
+    tell(turn, trigger, Told("accepted", None, "queue"))
+    if given["kind"] == "run":
+        _count_cause(body, trigger["root_trigger_id"])
+    row = {
+        "run_key": run_key,
+        "kind": given["kind"],
+        "decision_id": given["decision_id"],
+        "trigger": turn.keep_trigger(trigger),
+    }
+    name = trigger["reaction"]
+    if name not in body["turns"]:
+        body["turns"].append(name)
+    body["queue"].setdefault(name, []).append(row)
+    body["queued"] += 1
+    _pump(turn, body)
+
+
+def _refusal(body: Body, given: Mapping[str, Any]) -> Told | None:
+    """Why a request becomes no run, or None."""
+    trigger = given["trigger"]
+    name = trigger["reaction"]
+    if name in body["disabled"] or trigger["observed_n"] <= body["since"].get(name, -1):
+        return Told("denied", "disabled", "kill_switch")
+    if given["run_key"] in body["active"]:
+        return Told("attached", None, "run_key")
+    if given["kind"] == "run" and guards.is_over_cause(body["causes"], trigger["root_trigger_id"]):
+        return Told("denied", "cause_cap", "G5")
+    if body["queued"] >= QUEUE_MAX:
+        return Told("denied", "queue_full", "queue")
+    return None
+
+
+def _count_cause(body: Body, root: str) -> None:
+    causes = body["causes"]
+    causes[root] = causes.pop(root, 0) + 1
+    while len(causes) > CAUSES_MAX:
+        causes.pop(next(iter(causes)))
+
+
+def _pump(turn: Turn, body: Body) -> None:
+    """Start what fits, one reaction after the other."""
+    while len(body["active"]) < ACTIVE_MAX:
+        name = next((each for each in body["turns"] if each not in body["disabled"]), None)
+        if name is None:
+            return
+        body["turns"].remove(name)
+        rows = body["queue"][name]
+        row = rows.pop(0)
+        body["queued"] -= 1
+        if rows:
+            body["turns"].append(name)
+        else:
+            del body["queue"][name]
+        _start(turn, body, row)
+
+
+def _start(turn: Turn, body: Body, row: Mapping[str, Any]) -> None:
+    trigger = turn.read(row["trigger"])
+    definition = turn.definition(trigger["definition_hash"])
+    body["active"][row["run_key"]] = {"reaction": trigger["reaction"], "trigger": row["trigger"]}
+    fresh = [
+        {"path": path, "post_id": post_id}
+        for name, path, post_id, n in body["outputs"]
+        if name == trigger["reaction"] and n >= trigger["observed_n"]
+    ]
+    value = {
+        "run_key": row["run_key"],
+        "kind": row["kind"],
+        "decision_id": row["decision_id"],
+        "trigger": trigger,
+        "outputs": fresh,
+    }
+    target = unshown(trigger["target"]["path"])
+    params = {
+        "workflow": RUN,
+        "key": canon.encode(row["run_key"]),
+        "payload": {"schema": "sys/RunStart@1", "value": canon.encode(value)},
+        "caps": caps_of(definition, body["workspace_id"], target),
+    }
+    turn.ask(Asked(SPAWN, params, row["run_key"], "start"))
+
+
+def _settled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    if given["outcome"] == "refused":
+        return
+    body["active"].pop(given["run_key"], None)
+    made = [[given["reaction"], row["path"], row["post_id"], body["n"]] for row in given["outputs"]]
+    paths = {(row[0], row[1]) for row in made}
+    kept = [row for row in body["outputs"] if (row[0], row[1]) not in paths]
+    body["outputs"] = [*kept, *made][-OUTPUTS_MAX:]
+    _pump(turn, body)
+
+
+def _receipt(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    """A run that could not be started frees its place, and says why."""
+    run_key = given["issuer_ref"] or ""
+    row = body["active"].get(run_key)
+    if given["status"]["$tag"] != "ok" and row is not None:
+        payload = canon.decode(given["receipt_payload"])
+        trigger = turn.read(row["trigger"])
+        turn.emit("RunSettled", settled(trigger, run_key, "failed", code=payload["code"]))
+
+
+def _rejected(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    del turn, body, given
+
+
+def _moved(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    """A file was given to the user: no run may take it for its own any more."""
+    del turn
+    body["outputs"] = [row for row in body["outputs"] if row[1] != given["path"]]
+
+
+# ---- commands -------------------------------------------------------------------------------
+
+
+def _commanded(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    verb, name = given["verb"], given["reaction"]
+    if verb == "enable":
+        body["disabled"].pop(name, None)
+    elif verb == "disable":
+        body["disabled"][name] = given["principal"]
+        body["since"][name] = body["n"]
+        for run_key, row in sorted(body["active"].items()):
+            if row["reaction"] == name:
+                _control(turn, run_key, "abort", given["principal"])
+        _give_up(turn, body, name)
+    elif verb == "drain":
+        _give_up(turn, body, name)
+    elif verb == "reset":
+        told = {"target_id": given["target_id"], "verb": "reset", "principal": given["principal"]}
+        turn.emit("LaneControl", told)
+    elif verb in ("retry", "abort"):
+        _control(turn, given["run_key"], verb, given["principal"])
+
+
+def _control(turn: Turn, run_key: str, verb: str, principal: str) -> None:
+    told = {"run_key": run_key, "verb": verb, "reason": verb, "principal": principal}
+    turn.emit("RunControl", told)
+
+
+def _give_up(turn: Turn, body: Body, name: str) -> None:
+    """Abort a queue, so many records in one tick; the rest follows in the next."""
+    rows = body["queue"].get(name, [])
+    now, later = rows[:DRAIN], rows[DRAIN:]
+    body["queued"] -= len(now)
+    for row in now:
+        trigger = turn.read(row["trigger"])
+        tell(turn, trigger, Told("aborted", "disabled", "kill_switch"))
+        turn.emit("RunSettled", settled(trigger, row["run_key"], "aborted", code="disabled"))
+        dropped = {"target_id": trigger["target"]["target_id"], "verb": "drop", "principal": "node"}
+        turn.emit("LaneControl", dropped)
+    if later:
+        body["queue"][name] = later
+        again = {"workspace_id": body["workspace_id"], "verb": "drain", "reaction": name}
+        more = {"run_key": None, "target_id": None, "principal": "node"}
+        turn.emit("ReactionCommand", {**again, **more})
+    else:
+        body["queue"].pop(name, None)
+        body["turns"] = [each for each in body["turns"] if each != name]
+
+
+_TAKE: Final = {
+    "Added": _added,
+    "Loaded": _loaded,
+    "Trusted": _trusted,
+    "Observed": _observed,
+    "Requested": _requested,
+    "Settled": _settled,
+    "Commanded": _commanded,
+    "Moved": _moved,
+    "Receipt": _receipt,
+    "Rejected": _rejected,
+}

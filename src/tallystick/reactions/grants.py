@@ -1,0 +1,70 @@
+"""What a trusted definition may do for one target: the grants that its run is started with (D6).
+
+They are narrowed from what the workspace cell holds, so admission judges every action by them, and
+the executor judges the real path again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.reactions import scopes
+from tallystick.reactions.document import Definition
+
+# Which slot of a run each kind of action uses.
+SLOTS: Final = {
+    "file.read": "read",
+    "file.write": "write",
+    "file.delete": "write",
+    "provider.call": "llm",
+    "telemetry.emit": "plain",
+    "playbook.run": "workflow",
+}
+PROPOSED: Final = ".proposed"
+
+
+def caps_of(definition: Definition, workspace_id: str, target: bytes) -> dict[str, Any]:
+    """The `caps` of the spawn that starts a run: one narrowed grant for each slot it needs."""
+    reads = scopes.below(definition, definition["reads"]["files"], target)
+    writes = scopes.below(definition, definition["writes"]["files"], target)
+    used = {action["kind"] for action in definition["actions"]}
+    made: dict[str, Any] = {"timer": _grant("timer", None)}
+    # Outputs are read again, to see whether they still stand as recorded (R8).
+    if reads or writes:
+        made["read"] = _grant("read", _file(workspace_id, ["read"], [*reads, *writes]))
+    if writes:
+        beside = [glob + PROPOSED for glob in writes] if _proposes(definition) else []
+        made["write"] = _grant(
+            "write", _file(workspace_id, ["write", "delete"], [*writes, *beside])
+        )
+    for kind, slot in SLOTS.items():
+        if kind in used and slot not in ("read", "write"):
+            made[slot] = _grant(slot, _params(definition, kind))
+    for row in definition["adapters"].values():
+        made[row["slot"]] = _grant(row["slot"], row.get("cap"))
+    return made
+
+
+def _grant(slot: str, params: dict[str, Any] | None) -> dict[str, Any]:
+    return {"from": slot, "params": params, "expires_ns": None}
+
+
+def _file(workspace_id: str, ops: list[str], wanted: list[str]) -> dict[str, Any]:
+    globs = [glob.removeprefix("./") for glob in wanted]
+    return {"roots": [workspace_id], "ops": sorted(ops), "globs": sorted(set(globs))}
+
+
+def _proposes(definition: Definition) -> bool:
+    asked = [action["params"].get("on_user_edit") for action in definition["actions"]]
+    return "propose_file" in (definition["on_user_edit"], *asked)
+
+
+def _params(definition: Definition, kind: str) -> dict[str, Any] | None:
+    if kind == "playbook.run":
+        return {"workflows": ["sys/playbook@1"]}
+    if kind == "provider.call":
+        models = [a["params"]["model"] for a in definition["actions"] if a["kind"] == kind]
+        # A model that a template chooses cannot be named here; then the world's own grant decides.
+        if all(isinstance(model, str) and "{{" not in model for model in models):
+            return {"models": sorted(set(models))}
+    return None

@@ -1,0 +1,431 @@
+"""A desk for scenarios: a real kernel world over a memory journal, a real directory, real file
+writes, and time that a test moves.
+
+What the watcher does is done here by hand: look at the directory, derive, submit.
+"""
+
+# tidy: one desk, all that scenarios do on it.
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.executors.base import Failed, Job, Ok, Outcome
+from tallystick.executors.file import FileExecutor, FileSettings
+from tallystick.journal.memory import MemoryJournal
+from tallystick.kernel.inputs import Clock, Settle, Submit
+from tallystick.model.records import EventAdmitted
+from tallystick.modules.builtin import Builtin
+from tallystick.modules.runners import Library, Runners
+from tallystick.node.driver import Published
+from tallystick.node.receipts import Ended, receipts_of
+from tallystick.node.worlds import NewWorld, create_world
+from tallystick.reactions import guards, ids
+from tallystick.reactions.bundle import reaction_documents
+from tallystick.reactions.document import Definition, load
+from tallystick.reactions.heads import Head, bare_id, head_of
+from tallystick.reactions.observation import Derived, Observation, Request
+from tallystick.reactions.stamps import Stamps
+from tallystick.reactions.tree import DIRECTORY, FILE, Tree, TreeNode, tree_id, with_changes
+from tallystick.reactions.tree import EMPTY as NOTHING
+from tallystick.reactions.triggers import derive
+from tallystick.values import canon
+from tests.executors.jobs import Heard
+from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of, check
+
+WS = "ws-1"
+MS = 1_000_000
+SECOND = 1_000 * MS
+FILES = ("sys/file.read@1", "sys/file.write@1", "sys/file.delete@1")
+TIMER = "sys/timer.set@1"
+Scenario = Callable[[Path], None]
+
+
+class Kept:
+    """The blobs of the world as an executor sees them, and what it puts."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.put_now: dict[bytes, bytes] = {}
+
+    def get(self, hash_text: str) -> bytes | None:
+        raw = canon.raw_of(hash_text)
+        return self.put_now.get(raw) or self.desk.driver.blobs.get(raw)
+
+    def put(self, body: bytes) -> str:
+        self.put_now[canon.digest_of(body)] = body
+        return canon.hash_of(body)
+
+
+def look(root: Path, hidden: Iterable[str] = (".tally", ".reactions")) -> Tree:
+    """The tree of a directory, read whole: what a scan would find, without its speed."""
+    leaves: dict[bytes, TreeNode | None] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.split("/", maxsplit=1)[0] in hidden or name.endswith(".stage"):
+            continue
+        if path.is_dir():
+            leaves[name.encode()] = TreeNode(DIRECTORY, b"")
+        else:
+            data = path.read_bytes()
+            leaves[name.encode()] = TreeNode(FILE, ids.content_id(data), len(data))
+    return with_changes(NOTHING, leaves)
+
+
+class Desk(Rig):
+    """One workspace of one world."""
+
+    def __init__(self, root: Path, *texts: str, trust: bool = True, **more: Any) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root_path = root
+        self.manifest, blobs = bundle_of(reaction_documents())
+        self.journal = MemoryJournal()
+        self.clock = ManualClock()
+        self.jobs = Jobs()
+        self.settings = None
+        self.runner = Lanes()
+        new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
+        self.driver = create_world(self.ports(), new, self.runner, None)
+        self.files = FileExecutor(FileSettings({WS: root}, slots=1))
+        self.tree: Tree | None = None
+        self.n = 0
+        self.done = 0
+        self.folded_records = 0
+        self.stamps = Stamps()
+        self.heads: dict[tuple[bytes, str], Head] = {}
+        self.moved: list[Head] = []
+        self.asked: list[Request] = []
+        self.definitions: list[Definition] = []
+        self.models: list[Mapping[str, Any]] = []
+        self.answer = "a model's words"
+        self.broken: dict[str, Outcome] = {}
+        self.system("WorkspaceAdded", workspace_id=WS, name="w", shared=False, principal="ana")
+        self.load(*texts, trust=trust, **more)
+
+    # ---- inputs -----------------------------------------------------------------------------
+
+    def system(self, schema: str, **value: Any) -> None:
+        name = f"sys/{schema}@1"
+        self.do(Submit(self.clock.sample(), name, value, lens="native", origin="system"))
+        self.run()
+
+    def load(
+        self,
+        *texts: str,
+        trust: bool = True,
+        prompts: Mapping[str, bytes] | None = None,
+        profiles: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.definitions = [load(text, f"r{i}", prompts, profiles) for i, text in enumerate(texts)]
+        self.system(
+            "ReactionsLoaded",
+            workspace_id=WS,
+            definitions=[each.data for each in self.definitions],
+            blobs=[blob for each in self.definitions for blob in each.blobs],
+            principal="ana",
+        )
+        if trust:
+            self.trust(*(each.hash for each in self.definitions))
+
+    def trust(self, *hashes: str, follow: bool | None = None) -> None:
+        told = {"definitions": list(hashes), "follow": follow, "principal": "ana"}
+        self.system("WorkspaceTrust", workspace_id=WS, **told)
+
+    def command(self, verb: str, reaction: str, **more: Any) -> None:
+        told = {"run_key": None, "target_id": None, "principal": "ana", **more}
+        self.system("ReactionCommand", workspace_id=WS, verb=verb, reaction=reaction, **told)
+
+    def adopt(self, path: str, verb: str = "adopt") -> None:
+        told = {"path": path, "verb": verb, "content_id": None, "principal": "ana"}
+        self.system("StampMoved", workspace_id=WS, **told)
+
+    def put_frame(self, path: str, kind: str, content: bytes, **more: Any) -> None:
+        raw = path.encode()
+        bare = None if self.tree is None else bare_id(self.tree, raw, WS, self.fold())
+        told = {
+            "locator_id": ids.text(ids.locator_id(WS, raw)),
+            "workspace_id": WS,
+            "path": path,
+            "type": kind,
+            "content": content,
+            "content_ref": None,
+            "basis": {"node_id": None, "bare_id": bare, "frames": []},
+            "author": {"kind": "human", "id": "ana"},
+            "meta": {},
+            "depth": 0,
+            "lineage": [],
+            "root_trigger_id": None,
+            "writer": None,
+            **more,
+        }
+        self.system("FramePut", **told)
+
+    def write(self, path: str, content: str | bytes) -> None:
+        place = self.root_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def read(self, path: str) -> str | None:
+        place = self.root_path / path
+        return place.read_text() if place.exists() else None
+
+    # ---- the watcher's part -----------------------------------------------------------------
+
+    def fold(self) -> Stamps:
+        """Take up what the journal has said since the last time."""
+        records = self.records()
+        for record in records[self.folded_records :]:
+            self.stamps.note(record, self.driver.blobs.get)
+            if isinstance(record, EventAdmitted):
+                self._heard(record)
+        self.folded_records = len(records)
+        return self.stamps
+
+    def _heard(self, record: EventAdmitted) -> None:
+        if record.schema not in ("sys/FrameHeadChanged@1", "sys/CommandAsked@1"):
+            return
+        data = record.value or self.driver.blobs.get(record.value_hash)
+        told = canon.decode(data)
+        if record.schema == "sys/FrameHeadChanged@1":
+            content = self.driver.blobs.get(canon.raw_of(told["content_id"]))
+            head = head_of(told, content)
+            self.heads[head.path, head.type] = head
+            self.moved.append(head)
+        else:
+            raw = told["path"].encode()
+            more = {"args": told["args"], "key": told["key"], "cause": told["cause"]}
+            self.asked.append(Request(told["reaction"], raw, **more))
+
+    def sight(self, after: Tree | None = None, **more: Any) -> Observation:
+        self.fold()
+        after = look(self.root_path) if after is None else after
+        moved, self.moved = self.moved, []
+        asked, self.asked = self.asked, []
+        commands = [*asked, *more.pop("commands", ())]
+        return Observation(
+            world_id=WORLD,
+            workspace_id=WS,
+            n=self.n + 1,
+            observed_at=self.clock.now_ns,
+            before=self.tree,
+            after=after,
+            definitions=self.definitions,
+            stamps=self.stamps,
+            heads=self.heads,
+            moved=moved,
+            commands=commands,
+            **more,
+        )
+
+    def observe(self, after: Tree | None = None, **more: Any) -> Derived:
+        """One look at the directory; nothing is submitted when nothing has happened."""
+        seen = self.sight(after, **more)
+        before = None if seen.before is None else tree_id(seen.before)
+        made = derive(seen)
+        if before == tree_id(seen.after) and not made.triggers and not made.outcomes:
+            return made
+        self.system(
+            "Observed",
+            workspace_id=WS,
+            n=seen.n,
+            before=None if before is None else ids.text(before),
+            after=ids.text(tree_id(seen.after)),
+            stamps_at=self.world.seq,
+            feed_upto=self.world.seq,
+            flags=list(seen.flags),
+            git_commit=seen.git_commit,
+            observed_at=seen.observed_at,
+            triggers=made.triggers,
+            outcomes=made.outcomes,
+            blobs=made.blobs,
+        )
+        self.tree, self.n = seen.after, seen.n
+        return made
+
+    # ---- the executors' part ----------------------------------------------------------------
+
+    def perform(self, job: Published) -> None:
+        """Carry out one published job, and settle it."""
+        params = canon.decode(job.params)
+        kept = Kept(self)
+        outcome = self.broken.pop(job.effect, None)
+        if outcome is None:
+            outcome = self._outcome(job, params, kept)
+        self.settle_with(job, outcome, kept.put_now)
+
+    def settle_with(
+        self, job: Published, outcome: Outcome, blobs: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        ended = Ended(job, outcome, self.clock.now_ns, self.clock.now_ns, blobs or {})
+        ticket = self.driver.offer(Settle(self.clock.sample(), receipts_of(NODE, [ended])[0]))
+        ticket.blobs = dict(blobs or {})
+        self.driver.step()
+        self.driver.flush()
+        self.run()
+
+    def _outcome(self, job: Published, params: Any, kept: Kept) -> Outcome:
+        if job.effect in FILES:
+            made = Job(
+                world=job.world,
+                intent=job.intent,
+                dispatch_key=job.dispatch_key,
+                effect=job.effect,
+                executor=job.executor,
+                params=params,
+                grant=job.granted,
+                attempt=job.attempt,
+                deadline_ns=None,
+                origin=None,  # type: ignore[arg-type]  # the file executor does not ask
+                secrets={},
+                blobs=kept,
+            )
+            return asyncio.run(self.files.perform(made, Heard()))
+        if job.effect == "sys/llm.generate@1":
+            self.models.append(params)
+            ref = kept.put(self.answer.encode())
+            usage = {"calls": 1, "tokens": 10, "cents": 0}
+            told = {"text": self.answer, "output_ref": ref, "finish": "stop", "usage": usage}
+            return Ok(told, usage)
+        if job.effect == "sys/telemetry.emit@1":
+            return Ok({})
+        return Failed("not_found", "test.nobody", f"nobody performs {job.effect}")
+
+    def waiting_jobs(self) -> list[Published]:
+        return [job for job in self.jobs.all[self.done :] if job.effect != TIMER]
+
+    def work(self) -> int:
+        """Perform all that is published, until nothing is."""
+        count = 0
+        while self.done < len(self.jobs.all):
+            job = self.jobs.all[self.done]
+            self.done += 1
+            if job.effect != TIMER:
+                self.perform(job)
+                count += 1
+        return count
+
+    def settle_down(self, rounds: int = 50, **more: Any) -> int:
+        """Look, work, look again, until nothing happens; the rounds that it took."""
+        for count in range(rounds):
+            made = self.observe(**more)
+            more = {}
+            if not self.work() and not made.triggers and not self.moved and not self.asked:
+                self.fold()
+                if not self.moved and not self.asked:
+                    return count
+        raise AssertionError("it does not come to rest")
+
+    def pass_ms(self, ms: int) -> None:
+        self.clock.now_ns += ms * MS
+        self.do(Clock(self.clock.sample()))
+        self.run()
+
+    def rest(self, ms: int = 3_000) -> None:
+        """Let a cooldown pass, and do what follows."""
+        self.pass_ms(ms)
+        self.work()
+        self.settle_down()
+
+    def begin(self) -> None:
+        """The first look: what is there, it fires nothing."""
+        self.observe()
+
+    # ---- looking ----------------------------------------------------------------------------
+
+    def told(self, schema: str) -> list[Any]:
+        """The values of all events of a schema."""
+        found = []
+        for record in self.records(EventAdmitted):
+            if record.schema == f"sys/{schema}@1":
+                data = record.value or self.driver.blobs.get(record.value_hash)
+                found.append(canon.decode(data))
+        return found
+
+    def outcomes(self, reaction: str | None = None) -> list[tuple[str, str | None]]:
+        return [
+            (row["outcome"], row["code"])
+            for row in self.told("TriggerOutcome")
+            if reaction is None or row["reaction"] == reaction
+        ]
+
+    def runs(self, reaction: str | None = None) -> list[dict[str, Any]]:
+        """The settled attempts, in order."""
+        return [
+            row
+            for row in self.told("RunSettled")
+            if row["run_id"] is not None
+            and row["outcome"] != "reused"
+            and (reaction is None or row["reaction"] == reaction)
+        ]
+
+    def run_body(self, run_key: str) -> dict[str, Any]:
+        return self.state("sys/reaction@1", run_key)["body"]
+
+    def lane_body(self, reaction: str, path: str = "") -> dict[str, Any]:
+        definition = next(each for each in self.definitions if each.name == reaction)
+        kind = definition["target"]["kind"]
+        key = ids.text(ids.target_id(reaction, kind, WS, path.encode()))
+        return self.state("sys/lane@1", key)["body"]
+
+    def workspace(self) -> dict[str, Any]:
+        return self.state("sys/workspace@1", WS)["body"]
+
+    def close(self) -> None:
+        asyncio.run(self.files.close())
+
+
+class Lanes(Runners):
+    """The runner of a world of built-in cells alone."""
+
+    def __init__(self) -> None:
+        super().__init__(_Nothing(), library=Library(), lanes={"builtin": Builtin()})
+
+
+class _Nothing:
+    def get(self, _digest: bytes) -> bytes | None:
+        return None
+
+
+@contextmanager
+def at_desk(root: Path, *texts: str, **more: Any) -> Iterator[Desk]:
+    """A desk that is closed; at the end its world replays to the same root."""
+    desk = Desk(root, *texts, **more)
+    try:
+        yield desk
+        check(desk)
+    finally:
+        desk.close()
+
+
+@contextmanager
+def without(guard: str, answer: Any) -> Iterator[None]:
+    """One guard switched off: whatever it is asked, it gives the same answer."""
+    was = getattr(guards, guard)
+    setattr(guards, guard, lambda *_args, **_more: answer)
+    try:
+        yield
+    finally:
+        setattr(guards, guard, was)
+
+
+def guarded(**switches: Any) -> Callable[[Scenario], Any]:
+    """A scenario that passes, and fails with each of these guards switched off (RX-01)."""
+
+    def wrap(body: Scenario) -> Any:
+        @pytest.mark.parametrize("off", [None, *switches])
+        def test(tmp_path: Path, off: str | None) -> None:
+            if off is None:
+                body(tmp_path / "w")
+                return
+            with without(off, switches[off]), pytest.raises(AssertionError):
+                body(tmp_path / "w")
+
+        test.__name__, test.__doc__ = body.__name__, body.__doc__
+        return test
+
+    return wrap
