@@ -84,6 +84,9 @@ class Given:
     def plain(self) -> Any:
         return dict(self._value)
 
+    def receipt(self) -> None:
+        return None
+
 
 def wat(body: str, *, pages: int = 1) -> bytes:
     """A module with memory, a bump `alloc` at 4096, and what the test adds."""

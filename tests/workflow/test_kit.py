@@ -306,26 +306,44 @@ def test_records_refuse_unknown_fields() -> None:
         guest.visits = 3
 
 
-@pytest.mark.parametrize("now", [0, 23, 2**32 - 1, 2**32, 1_731_628_800_123_456_789, 2**64 - 1])
+class Given:
+    """The context of a tick, with a time of its own."""
+
+    world = "w"
+
+    def __init__(self, now_ns: int) -> None:
+        self.now_ns = now_ns
+
+    def entropy(self) -> bytes:
+        return bytes(range(64))
+
+    def lot(self) -> int:
+        return 0
+
+    def document(self) -> bytes:
+        context = envelopes.Context(
+            now_ns=1,
+            logical_now_ns=self.now_ns,
+            journal_height=2,
+            entropy=self.entropy(),
+            event_hash="",
+            manifest_hash="",
+            workflow="a/b@1",
+            workflow_hash="",
+            key=canon.encode("k"),
+            cell_mode=True,
+            world=self.world,
+            event_seq=3,
+            state_version=1,
+        )
+        return envelopes.context_document(context)
+
+
+@pytest.mark.parametrize("now", [0, 23, 1_731_628_800_123_456_789, 2**64 - 1])
 def test_time_and_key_of_a_tick_are_those_of_its_context(now: int) -> None:
     """K-28: read from the whole context or past it, time and key are the same."""
-    context = envelopes.Context(
-        now_ns=1,
-        logical_now_ns=now,
-        journal_height=2,
-        entropy=bytes(64),
-        event_hash="",
-        manifest_hash="",
-        workflow="a/b@1",
-        workflow_hash="",
-        key=canon.encode("nlogical_now_ns\x1b" + "\0" * 8),
-        cell_mode=True,
-        world="",
-        event_seq=3,
-        state_version=1,
-    )
-    raw = envelopes.context_document(context)
-    ctx, quick = Asked(None, None, raw), Asked(None, None, raw, context.key)  # type: ignore[arg-type]
-    assert ctx.now == now
+    made = Given(now)
+    ctx, quick = Asked(None, None, made), Asked(None, None, made, canon.encode("k"))  # type: ignore[arg-type]
     assert ctx.given()["logical_now_ns"] == ctx.now == now
-    assert quick.key == ctx.key == canon.decode(context.key)
+    assert quick.key == ctx.key == "k"
+    assert (ctx.seq, ctx.world, ctx.workflow) == (3, "w", "a/b@1")

@@ -9,6 +9,7 @@ clean (I20).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotQuiescent
@@ -88,7 +89,7 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
 
 
 def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
-    recent = list(world.recent.items())[-RECENT_KEPT:]
+    recent = list(islice(reversed(world.recent.items()), RECENT_KEPT))
     flows = world.levels.value(world.logical_ns)
     governance = governance_value(world)
     return {
@@ -107,7 +108,7 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         **_upgrades(world),
         **({"governance": governance} if governance else {}),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
-        "recent": [[intent, status] for intent, status in recent],
+        "recent": recent[::-1],
     }
 
 

@@ -8,22 +8,22 @@ Any exception, trap, limit or bad output is a fault: a record, never a crash of 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
 from tallystick.kernel.admit import Asking, Case, Opened, judge
+from tallystick.kernel.delivery import Delivered, Surroundings, Turn
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import delete_cell, end_cell
-from tallystick.kernel.evolve import MIGRATION_FAILED, Evolved, Older, evolved, is_older
-from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
-from tallystick.kernel.world import Cause, Delivered, World
+from tallystick.kernel.evolve import MIGRATION_FAILED, Older, evolved, is_older
+from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell
+from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
-from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import FAILED, RUNNING
-from tallystick.model.effects import event_hash
 from tallystick.model.limits import Limits
 from tallystick.model.records import (
     CellUnpinned,
@@ -39,17 +39,6 @@ from tallystick.values.schema import Admitted
 
 NOTE_BYTES_MAX = 1024
 ASYNC_STATE = "sys/AsyncState@1"  # the state of a workflow that seals its history in blobs
-
-
-class Turn(NamedTuple):
-    """One delivery about to be handled; `evolved` is set when it crosses a change."""
-
-    world: World
-    workflow: Workflow
-    cell: Cell
-    mail: Mail
-    catalogue: Catalogue
-    evolved: Evolved | None = None
 
 
 def advance(world: World) -> Frame | None:
@@ -88,7 +77,7 @@ def _run(turn: Turn) -> Ran | Halted:
     state = cell.state if newer is None else newer.state
     if state is None and cell.state_hash is not None:
         state = world.state_of(cell)
-    ctx = _context(turn) if workflow.context else None
+    ctx = Surroundings(turn) if workflow.context else None
     event = Delivered(world, mail)
     given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
     if state is None and cell.workflow_hash is None:
@@ -127,28 +116,6 @@ class _Reading:
             raise TickFault(f"{hash_text} is not in the store", code="exception")
         self._named.append(data)
         return data
-
-
-def _context(turn: Turn) -> bytes:
-    world, workflow, cell, mail, catalogue, newer = turn
-    document = world.document(mail)
-    return envelopes.context_document(
-        envelopes.Context(
-            now_ns=max(mail.now_ns, 0),
-            logical_now_ns=world.logical_ns + 1,
-            journal_height=world.seq,
-            entropy=Cause(cell.id, mail, ended=False).entropy(),
-            event_hash=canon.text_of(mail.event_hash or event_hash(mail.schema, document, None)),
-            manifest_hash=catalogue.hash_text,
-            workflow=workflow.name,
-            workflow_hash=workflow.hash_text,
-            key=cell.id.key or None,
-            cell_mode=workflow.key is not None,
-            world=world.id,
-            event_seq=mail.seq,
-            state_version=cell.state_version if newer is None else newer.version,
-        )
-    )
 
 
 # ---- a good tick ----------------------------------------------------------------------------

@@ -78,32 +78,6 @@ class Cause(NamedTuple):
         return child_entropy(self.mail.parent, self.cell, self.mail.seq, self.mail.index)
 
 
-class Delivered:
-    """A mailbox entry as the event of a tick."""
-
-    __slots__ = ("mail", "world")
-
-    def __init__(self, world: World, mail: Mail) -> None:
-        self.world = world
-        self.mail = mail
-
-    def value(self) -> bytes:
-        """The canonical document of the workflow's own event."""
-        return self.world.wrapped(self.mail)
-
-    def plain(self) -> Any:
-        """The same as a fresh plain value."""
-        world, mail = self.world, self.mail
-        came = mail.continuation
-        if mail.value is not None:
-            value = world.decoded(mail.schema, mail.value)
-        elif came is not None:
-            value = world.continued(mail, came)
-        else:
-            value = world.decoded(mail.schema, world.document(mail))
-        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
-
-
 class World:
     """The live head of one world."""
 
@@ -268,7 +242,7 @@ class World:
             return leaves.read_blob(self.blobs, mail.value_hash)
         came = mail.continuation
         assert came is not None, "an entry has a value or is a continuation"
-        payload = self._payload(came.came)
+        payload = self.payload(came.came)
         return continuation.document(came, mail.seq, self.catalogue(came.manifest), payload)
 
     def decoded(self, schema: str, document: bytes) -> Any:
@@ -285,10 +259,11 @@ class World:
         """The plain value of a continuation."""
         payload = came.came.payload
         if payload is None:
-            payload = self._payload(came.came)
+            payload = self.payload(came.came)
         return continuation.plain(came, mail.seq, self.catalogue(came.manifest), payload)
 
-    def _payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
+    def payload(self, came: ReceiptSettled | ProgressNoted) -> bytes:
+        """The payload of a receipt or a progress frame, from its record or the blob store."""
         if came.payload is not None:
             return came.payload
         assert isinstance(came, ReceiptSettled), "progress stands inline"

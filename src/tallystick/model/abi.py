@@ -28,6 +28,16 @@ Content = Callable[[str], bytes]
 LEVELS: Final = frozenset({"debug", "info", "warning", "error"})
 
 
+class Came(NamedTuple):
+    """A settled effect as the code that asked sees it: its receipt without the envelope."""
+
+    effect: str
+    status: str
+    payload: bytes
+    issuer_ref: str | None
+    intent: bytes
+
+
 class Delivery(Protocol):
     """The event of a tick, in whichever form a lane works on."""
 
@@ -37,6 +47,36 @@ class Delivery(Protocol):
 
     def plain(self) -> Any:
         """The same as a fresh plain value: what decoding the document gives."""
+        ...
+
+    def receipt(self) -> Came | None:
+        """What a receipt brings, for a lane that shows no more of it; None for other events."""
+        ...
+
+
+class Context(Protocol):
+    """What a tick may know of time, chance and place; a lane asks for as much as it needs."""
+
+    @property
+    def now_ns(self) -> int:
+        """The logical time of the tick."""
+        ...
+
+    @property
+    def world(self) -> str:
+        """The id of the world."""
+        ...
+
+    def entropy(self) -> bytes:
+        """The 64 bytes of chance of this tick."""
+        ...
+
+    def lot(self) -> int:
+        """A number under 256, drawn by the delivery: who samples ticks samples the same again."""
+        ...
+
+    def document(self) -> bytes:
+        """All of it as `sys/WorkflowContext@1`."""
         ...
 
 
@@ -50,7 +90,7 @@ class TickInput(NamedTuple):
     schema: str
     event: Delivery
     key: bytes | None
-    ctx: bytes | None
+    ctx: Context | None
 
     def envelope(self) -> bytes:
         """The canonical document `{version, state, event, ctx?}`."""
@@ -60,7 +100,7 @@ class TickInput(NamedTuple):
         return b"".join(
             (
                 canon.PREFIX + canon.head(5, 3 + (ctx is not None)),
-                b"" if ctx is None else _I["ctx"] + canon.put_bytes(ctx),
+                b"" if ctx is None else _I["ctx"] + canon.put_bytes(ctx.document()),
                 _I["event"] + canon.head(5, 2 + (key is not None)) + own,
                 _I["value"] + canon.put_bytes(value),
                 _I["schema"] + canon.put_text(schema),

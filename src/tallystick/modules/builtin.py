@@ -47,9 +47,8 @@ class Builtin:
         if workflow.module == REACTIONS:
             return react(catalogue, workflow, tick, content)
         state = None if tick.state is None else canon.decode(tick.state)
-        now_ns: int = canon.decode(tick.ctx)["logical_now_ns"]
         try:
-            answer = interpret(state, tick.event.plain(), now_ns, content)
+            answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content)
             output = _output(catalogue, workflow, answer)
         except _FAULTS as why:
             message = f"{type(why).__name__}: {why}"

@@ -150,10 +150,9 @@ class _Turn:
         self.history: History | None = None
         self.gathered = Gathered()
         assert tick.ctx is not None, "the kit declares the context for every workflow"
-        given = canon.decode(tick.ctx)
-        self.at: int = given["logical_now_ns"]
-        self.seed: bytes = sha256(given["entropy"]).digest()
-        self.facts = {name: given[name] for name in ("key", "world", "workflow")}
+        self.at: int = tick.ctx.now_ns
+        self.seed: bytes = sha256(tick.ctx.entropy()).digest()
+        self.facts = {"key": tick.key, "world": tick.ctx.world, "workflow": workflow.name}
 
     def run(self) -> TickOutput:
         """The output of the tick."""

@@ -76,7 +76,7 @@ class PythonRunner:
             return _halted("exception", f"no function {workflow.entrypoint} is loaded")
         try:
             state = None if tick.state is None else _plain_state(workflow, tick.state)
-            ctx = None if tick.ctx is None else canon.decode(tick.ctx)
+            ctx = None if tick.ctx is None else canon.decode(tick.ctx.document())
             answer = function(state, tick.event.plain(), ctx)
             output = _output(catalogue, workflow, answer)
             return make(Ran, (output, write_output(output), 0, ENGINE))

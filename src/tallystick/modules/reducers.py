@@ -19,7 +19,7 @@ from tallystick.modules.lane_runtime import LaneStop
 from tallystick.values import canon
 from tallystick.workflow.bundle import WorkflowSpec
 from tallystick.workflow.ctx import Ctx
-from tallystick.workflow.deliver import event_of
+from tallystick.workflow.deliver import event_of, outcome_of
 from tallystick.workflow.shape import Shape, shape_of
 
 
@@ -48,7 +48,11 @@ class Reducer:
             if state is not None:
                 state = plain_state(workflow, state)
                 state = state if self._take is None else self._take(state)
-            event = event_of(self.shape, tick.event.plain(), ctx)
+            came = tick.event.receipt()
+            if came is None:
+                event = event_of(self.shape, tick.event.plain(), ctx)
+            else:
+                event = outcome_of(self.shape, came, ctx.now)
             after = self._code(state, event, ctx)
             if after is not None and self._put is not None:
                 after = self._put(after)

@@ -11,7 +11,6 @@ namespace, and must give the same bytes for the same fuel.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.errors import BadDefinition, TallyError
@@ -214,7 +213,7 @@ _SPACE: Final = "namespace"  # no entrypoint is called so: those have a colon
 
 def sampled(tick: TickInput, of_256: int) -> bool:
     """True for the ticks that run twice: chosen by their input, so equal at replay."""
-    return of_256 == 256 or sha256(tick.ctx or b"").digest()[0] < of_256
+    return of_256 == 256 or (tick.ctx is not None and tick.ctx.lot() < of_256)
 
 
 def _is_short(entry: Any, tick: TickInput) -> bool:

@@ -35,6 +35,7 @@ from tallystick.model.catalogue import Catalogue
 from tallystick.model.cells import CellId
 from tallystick.model.effects import dispatch_key
 from tallystick.model.frames import Sealed
+from tallystick.model.tuples import make
 from tallystick.node.clock import Clock
 from tallystick.node.points import Points
 from tallystick.values import canon
@@ -257,7 +258,7 @@ class Driver:
         self.points.at("frame.built")
         sealed = accept(self.world, frame)
         self.points.at("frame.folded")
-        self.staged.append(Staged(frame, sealed, ticket))
+        self.staged.append(make(Staged, (frame, sealed, ticket)))
         if sealed is not None:
             self.staged_bytes += len(sealed.body)
 
@@ -336,21 +337,22 @@ class Driver:
             assert record.params_hash is not None, "parameters stand inline or by digest"
             params = read_blob(self.blobs, record.params_hash)
         capability = record.judged.capability
-        return Published(
-            world=self.world.id,
-            intent=ident,
-            dispatch_key=dispatch_key(self.world.id, ident),
-            effect=record.effect,
-            executor=record.executor,
-            params=params,
-            attempt=intent.attempt,
-            deadline_ns=record.timeout_at_ns,
-            workflow=record.origin.workflow,
-            key=record.origin.key,
-            grant=None if capability is None else capability.grant,
-            granted=self._granted(intent),
-            catalogue=self.world.catalogue(intent.manifest),
+        fields = (
+            self.world.id,
+            ident,
+            dispatch_key(self.world.id, ident),
+            record.effect,
+            record.executor,
+            params,
+            intent.attempt,
+            record.timeout_at_ns,
+            record.origin.workflow,
+            record.origin.key,
+            None if capability is None else capability.grant,
+            self._granted(intent),
+            self.world.catalogue(intent.manifest),
         )
+        return make(Published, fields)
 
     def _granted(self, intent: Intent) -> Mapping[str, Any] | None:
         """The fields of the grant that said yes: what an executor may do is bounded by them."""

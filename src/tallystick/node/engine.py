@@ -3,7 +3,7 @@
 Theory of operation.
 Everything that comes to this thread comes through one inbox: tickets of callers, the writer's word
 that a commit is durable, and calls that need a world.
-A turn of a world handles one input or one tick: accepted work first, then ticks, then new events,
+A turn of a world handles a few inputs or ticks: accepted work first, then ticks, then new events,
 so that work in progress ends under load.
 Frames are staged; when no commit is in flight and there is nothing else to do, or enough is staged,
 all worlds are cut into one commit.
@@ -44,7 +44,8 @@ from tallystick.node.writer import Writer
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _OVERDUE: Final = 8  # a snapshot waits for calm, but not for ever
-_ROUNDS: Final = 64
+_ROUNDS: Final = 16
+_BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
 
 
 class Pace(NamedTuple):
@@ -69,14 +70,8 @@ class Hosted:
     """A world in the hands of the engine."""
 
     __slots__ = (
-        "clock_after_ns",
-        "driver",
-        "reopen",
-        "snapped",
-        "staged_ns",
-        "taken",
-        "taken_bytes",
-    )
+        "clock_after_ns", "driver", "reopen", "snapped", "staged_ns", "taken", "taken_bytes"
+    )  # fmt: skip
 
     def __init__(self, driver: Driver, reopen: Callable[[Head], Driver]) -> None:
         self.driver = driver
@@ -240,9 +235,11 @@ class Engine:
         if self.read_only:
             self._refuse(driver.ingress.popleft(), hosted)
         elif driver.work:
-            driver.handle(driver.work.popleft())
+            for _ in range(min(_BURST, len(driver.work))):
+                driver.handle(driver.work.popleft())
         elif driver.world.ring:
-            self._tick(driver)
+            for _ in range(min(_BURST, len(driver.world.ring))):
+                self._tick(driver)
         elif self._snapshot_due(hosted):
             self._snapshot(hosted)
         else:

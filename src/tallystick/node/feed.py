@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from tallystick.journal.base import Head
@@ -146,6 +147,8 @@ class Feed:
     async def _page(self, world: str, channel: _Channel, after: int) -> list[Sealed]:
         recent = channel.recent
         if recent and recent[0].seq <= after + 1:
-            return [frame for frame in recent if frame.last > after]
-        found = await self._read(world, after, after + PAGE_FRAMES)
-        return [frame for frame in found if frame.last <= channel.head]
+            # From the newest back: who has kept up is a commit behind, not a thousand frames.
+            found = list(takewhile(lambda frame: frame.last > after, reversed(recent)))
+            return found[::-1]
+        pages = await self._read(world, after, after + PAGE_FRAMES)
+        return [frame for frame in pages if frame.last <= channel.head]

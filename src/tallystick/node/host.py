@@ -8,12 +8,13 @@ checkpoint, so that the next start is quick.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, ExecutorPorts
@@ -46,6 +47,8 @@ from tallystick.node.split import SplitJournal
 from tallystick.node.work import Work
 from tallystick.node.writer import Writer
 
+_COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
+
 
 async def open_node(
     config: Config,
@@ -77,6 +80,10 @@ async def open_node(
 async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) -> None:
     # A commit that has landed must not wait for a busy thread to give up its turn.
     sys.setswitchinterval(0.001)
+    # Nearly nothing that a kernel makes is in a cycle: the collector looks at it rarely, and at
+    # what was there before not at all.
+    gc.set_threshold(*_COLLECTED)
+    gc.freeze()
     config, files = node.config, node.files
     node.writer = Writer(node.journal, node.metrics.committed)
     node.index = Indexed(files.root, node.journal.reader)
@@ -199,6 +206,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
 
 
 def _let_go(node: Node) -> None:
+    gc.unfreeze()
     node.outside.close()
     node.reader.close()
     failed = node.engine.failed

@@ -53,13 +53,13 @@ class Metrics:
     def count(self, name: str, by: int = 1, **labels: str) -> None:
         """Add to a counter."""
         rows = self._counters.setdefault(name, {})
-        key = tuple(sorted(labels.items()))
+        key = _key(labels)
         rows[key] = rows.get(key, 0) + by
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add to a histogram; names that end in `_frames` count, others are seconds."""
         rows = self._histograms.setdefault(name, {})
-        key = tuple(sorted(labels.items()))
+        key = _key(labels)
         found = rows.get(key)
         if found is None:
             found = rows[key] = Histogram(_COUNTS if name.endswith("_frames") else _SECONDS)
@@ -104,6 +104,11 @@ class Metrics:
                 lines.append(f"{name}_sum{_labels(key)} {histogram.total:g}")
                 lines.append(f"{name}_count{_labels(key)} {histogram.count}")
         return "\n".join(lines) + "\n"
+
+
+def _key(labels: Mapping[str, str]) -> Labels:
+    """The labels in order; most metrics have one or none."""
+    return tuple(labels.items()) if len(labels) < 2 else tuple(sorted(labels.items()))
 
 
 def _labels(key: Labels) -> str:

@@ -6,13 +6,14 @@ Local receipts that end in the same moment share one signature (04 section 4).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import SchemaMismatch, TallyError
 from tallystick.executors.base import Failed, Ok, Outcome
 from tallystick.kernel.inputs import Receipt
 from tallystick.kernel.settle import statement_of
 from tallystick.model.catalogue import Effect
+from tallystick.model.tuples import make
 from tallystick.node.driver import Published
 from tallystick.values.seal import KeyPair, seal_batch
 
@@ -31,30 +32,22 @@ class Ended(NamedTuple):
 
 def receipts_of(pair: KeyPair, ended: Sequence[Ended]) -> list[Receipt]:
     """Sealed receipts, one signature for all of them."""
-    bare = [_receipt(each) for each in ended]
-    statements = [statement_of(receipt) for receipt in bare]
+    bare = [_fields(each) for each in ended]
+    statements = [statement_of(make(Receipt, (*fields, _UNSEALED))) for fields in bare]
     seals = [pair.sign(statements[0])] if len(bare) == 1 else seal_batch(pair, statements)
-    return [receipt._replace(seal=seal) for receipt, seal in zip(bare, seals, strict=True)]
+    return [make(Receipt, (*fields, seal)) for fields, seal in zip(bare, seals, strict=True)]
 
 
-def _receipt(each: Ended) -> Receipt:
-    job = each.job
-    effect = job.catalogue.effects[job.effect]
-    status, payload = _payload(effect, each.outcome)
-    usage = each.outcome.usage if isinstance(each.outcome, Ok) else None
-    return Receipt(
-        world=job.world,
-        intent=job.intent,
-        effect=job.effect,
-        status=status,
-        payload=payload,
-        executor=job.executor,
-        attempt=job.attempt,
-        started_ns=each.started_ns,
-        ended_ns=each.ended_ns,
-        usage=usage,
-        seal={},
-    )
+_UNSEALED: Final[Mapping[str, Any]] = {}
+
+
+def _fields(each: Ended) -> tuple[Any, ...]:
+    """The fields of a receipt but for its seal, which is the last one."""
+    job, outcome, started_ns, ended_ns, _ = each
+    status, payload = _payload(job.catalogue.effects[job.effect], outcome)
+    usage = outcome.usage if isinstance(outcome, Ok) else None
+    done = (status, payload, job.executor, job.attempt, started_ns, ended_ns, usage)
+    return (job.world, job.intent, job.effect, *done)
 
 
 def _payload(effect: Effect, outcome: Outcome) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ from tallystick.errors import Rejected, UnknownName
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.twin import twin
 from tallystick.kernel.world import World
-from tallystick.model.abi import Content, Halted, Ran, Runner, TickInput
+from tallystick.model.abi import Content, Context, Halted, Ran, Runner, TickInput
 from tallystick.model.bundle import make_bundle
 from tallystick.model.bundle_python import LANE
 from tallystick.model.catalogue import Catalogue, Workflow
@@ -221,8 +221,24 @@ class Fixed:
 
 
 def _fixed(tick: TickInput) -> TickInput:
-    ctx = tick.ctx
-    if ctx is None:
-        return tick
-    at = ctx.index(_MARK) + len(_MARK)
-    return tick._replace(ctx=ctx[:at] + ENTROPY + ctx[at + 64 :])
+    return tick if tick.ctx is None else tick._replace(ctx=_Still(tick.ctx))
+
+
+class _Still:
+    """The context of a tick with the one chance that all have."""
+
+    def __init__(self, given: Context) -> None:
+        self._given = given
+        self.now_ns = given.now_ns
+        self.world = given.world
+
+    def entropy(self) -> bytes:
+        return ENTROPY
+
+    def lot(self) -> int:
+        return self._given.lot()
+
+    def document(self) -> bytes:
+        whole = self._given.document()
+        at = whole.index(_MARK) + len(_MARK)
+        return whole[:at] + ENTROPY + whole[at + 64 :]

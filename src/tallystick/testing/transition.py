@@ -47,7 +47,7 @@ def tick(
     spec = spec_of(workflow)
     made = built(spec.bundle)
     catalogue = made.bundle.catalogue()
-    ctx = Ctx(catalogue, spec.bundle, _context(spec.name, time_ns(now), key))
+    ctx = Ctx(catalogue, spec.bundle, _Given(spec.name, time_ns(now), key))
     after = spec.tick(state, event, ctx)
     known = {spec.bundle.name_of(cls): cls for cls in _classes(spec)}
     return Outcome(
@@ -76,21 +76,37 @@ def _value(cls: Any, document: Any) -> Any:
     return plain if cls is None else codec_of(cls).value(plain)
 
 
-def _context(workflow: str, now: int, key: Any) -> bytes:
-    return envelopes.context_document(
-        envelopes.Context(
-            now_ns=now,
-            logical_now_ns=now,
-            journal_height=1,
-            entropy=bytes(64),
-            event_hash="sha256:" + "0" * 64,
-            manifest_hash="sha256:" + "0" * 64,
-            workflow=workflow,
-            workflow_hash=None,
-            key=None if key is None else canon.encode(plain_of(key)),
-            cell_mode=key is not None,
-            world=WORLD,
-            event_seq=1,
-            state_version=1,
+class _Given:
+    """The context of a tick that stands alone."""
+
+    world = WORLD
+
+    def __init__(self, workflow: str, now_ns: int, key: Any) -> None:
+        self.now_ns = now_ns
+        self._workflow = workflow
+        self._key = None if key is None else canon.encode(plain_of(key))
+
+    def entropy(self) -> bytes:
+        return bytes(64)
+
+    def lot(self) -> int:
+        return 0
+
+    def document(self) -> bytes:
+        return envelopes.context_document(
+            envelopes.Context(
+                now_ns=self.now_ns,
+                logical_now_ns=self.now_ns,
+                journal_height=1,
+                entropy=self.entropy(),
+                event_hash="sha256:" + "0" * 64,
+                manifest_hash="sha256:" + "0" * 64,
+                workflow=self._workflow,
+                workflow_hash=None,
+                key=self._key,
+                cell_mode=self._key is not None,
+                world=self.world,
+                event_seq=1,
+                state_version=1,
+            )
         )
-    )

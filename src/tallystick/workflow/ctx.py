@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from tallystick.errors import NotCanonical, SchemaMismatch, TickFault
-from tallystick.model.abi import LEVELS, EffectRequest, EmittedEvent, TickOutput
+from tallystick.model.abi import LEVELS, Context, EffectRequest, EmittedEvent, TickOutput
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.values import canon
@@ -30,10 +30,6 @@ _SECRETS: Final[Mapping[Any, str]] = {
     outside.Shell: "env",
     outside.Llm: "api_key",
 }
-
-# The last field of every context, with the head of an eight-byte number: each receipt asks for the
-# time, few for the rest.
-_NOW: Final = canon.put_key("logical_now_ns") + b"\x1b"
 
 
 class Chance:
@@ -53,16 +49,16 @@ class Chance:
 class Asked:
     """What every workflow may ask of its context, in whichever form it is written."""
 
-    _raw: bytes | None
+    _tick: Context | None
     _context: dict[str, Any] | None
     _chance: Chance | None
 
     def __init__(
-        self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None, key: bytes | None = None
+        self, catalogue: Catalogue, bundle: Bundle, tick: Context | None, key: bytes | None = None
     ) -> None:
         self._catalogue = catalogue
         self._bundle = bundle
-        self._raw = raw
+        self._tick = tick
         self._key = key  # that of the context, when it is known without reading all of it
         self._context = None
         self._chance = None
@@ -77,17 +73,16 @@ class Asked:
         """The context of this tick as it was journaled."""
         known = self._context
         if known is None:
-            assert self._raw is not None, "the kit declares the context for every workflow"
-            known = self._context = canon.decode(self._raw)
+            assert self._tick is not None, "the kit declares the context for every workflow"
+            known = self._context = canon.decode(self._tick.document())
         return known
 
     @property
     def now(self) -> int:
         """The logical time of this tick in nanoseconds."""
-        raw = self._raw
-        if self._context is None and raw is not None and raw[-24:-8] == _NOW:
-            return int.from_bytes(raw[-8:], "big")
-        return int(self.given()["logical_now_ns"])
+        # Each receipt asks for the time, few for the rest.
+        tick = self._tick
+        return int(self.given()["logical_now_ns"]) if tick is None else tick.now_ns
 
     @property
     def seq(self) -> int:
@@ -114,7 +109,8 @@ class Asked:
 
     def _draw(self) -> int:
         if self._chance is None:
-            self._chance = Chance(self.given()["entropy"])
+            assert self._tick is not None, "a flow is given its chance with each delivery"
+            self._chance = Chance(self._tick.entropy())
         return self._chance.draw()
 
     def below(self, limit: int) -> int:
@@ -193,9 +189,9 @@ class Ctx(Asked):
     """The context of a reducer; the function's return value is the next state."""
 
     def __init__(
-        self, catalogue: Catalogue, bundle: Bundle, raw: bytes | None, key: bytes | None = None
+        self, catalogue: Catalogue, bundle: Bundle, tick: Context | None, key: bytes | None = None
     ) -> None:
-        super().__init__(catalogue, bundle, raw, key)
+        super().__init__(catalogue, bundle, tick, key)
         self.status = RUNNING
         self.result: bytes | None = None
         self.reason: dict[str, str] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tallystick.model.abi import Came
 from tallystick.values import canon
 from tallystick.workflow import outside
 from tallystick.workflow.ctx import Asked
@@ -25,7 +26,9 @@ def event_of(shape: Shape, plain: Any, ctx: Asked) -> Any:
         return codec.value(value)
     at = ctx.now
     if tag == RECEIPT:
-        return outcome_of(shape, value, at)
+        intent = canon.raw_of(value["intent_hash"])
+        kept = (value["effect"], value["status"]["$tag"], value["receipt_payload"])
+        return outcome_of(shape, Came(*kept, value["issuer_ref"], intent), at)
     if tag == REJECTED:
         cls: Any = shape.effects[value["effect"]]
         message = value["error_message"]
@@ -38,12 +41,12 @@ def event_of(shape: Shape, plain: Any, ctx: Asked) -> Any:
     return outside.CancelRequested(**value)
 
 
-def outcome_of(shape: Shape, value: Mapping[str, Any], at: int) -> Any:
-    """The outcome behind a receipt envelope; its payload follows its status (02 section 5)."""
-    cls: Any = shape.effects[value["effect"]]
-    status = value["status"]["$tag"]
-    payload = canon.decode(value["receipt_payload"])
-    place = _place(value, at)
+def outcome_of(shape: Shape, came: Came, at: int) -> Any:
+    """The outcome behind a receipt; its payload follows its status (02 section 5)."""
+    effect, status, raw, issuer_ref, intent = came
+    cls: Any = shape.effects[effect]
+    payload = canon.decode(raw)
+    place = {"corr": issuer_ref or "", "intent": canon.text_of(intent), "at": at}
     if status == "ok":
         return _ok(shape, cls, payload, place)
     if status == "denied":

@@ -1,0 +1,121 @@
+"""What a tick is told: its event and its surroundings, in whichever form a lane asks for them.
+
+Both are made late, because a lane of ours shows little of either: the envelope of a receipt and
+the document of a context cost more than the tick of a small reducer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tallystick.kernel.evolve import Evolved
+from tallystick.kernel.parts import Cell, Mail
+from tallystick.kernel.world import Cause, World
+from tallystick.model import envelopes
+from tallystick.model.abi import Came
+from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.model.effects import event_hash
+from tallystick.model.records import ReceiptSettled
+from tallystick.model.tuples import make
+from tallystick.values import canon
+
+
+class Turn(NamedTuple):
+    """One delivery about to be handled; `evolved` is set when it crosses a change."""
+
+    world: World
+    workflow: Workflow
+    cell: Cell
+    mail: Mail
+    catalogue: Catalogue
+    evolved: Evolved | None = None
+
+
+class Delivered:
+    """A mailbox entry as the event of a tick."""
+
+    __slots__ = ("mail", "world")
+
+    def __init__(self, world: World, mail: Mail) -> None:
+        self.world = world
+        self.mail = mail
+
+    def value(self) -> bytes:
+        """The canonical document of the workflow's own event."""
+        return self.world.wrapped(self.mail)
+
+    def plain(self) -> Any:
+        """The same as a fresh plain value."""
+        world, mail = self.world, self.mail
+        came = mail.continuation
+        if mail.value is not None:
+            value = world.decoded(mail.schema, mail.value)
+        elif came is not None:
+            value = world.continued(mail, came)
+        else:
+            value = world.decoded(mail.schema, world.document(mail))
+        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
+
+    def receipt(self) -> Came | None:
+        """The settled effect of a receipt; None for everything else."""
+        came = self.mail.continuation
+        if came is None or self.mail.schema != envelopes.RECEIPT:
+            return None
+        opened, _, waiter, settled = came
+        assert isinstance(settled, ReceiptSettled), "the schema says so"
+        payload = settled.payload
+        if payload is None:
+            payload = self.world.payload(settled)
+        fields = (opened.effect, settled.status, payload, waiter[1], opened.intent)
+        return make(Came, fields)
+
+
+class Surroundings:
+    """The context of a tick; its document is built when a lane asks for all of it.
+
+    It reads the world as the tick finds it, and nothing changes a world while a tick runs.
+    """
+
+    __slots__ = ("_turn", "now_ns")
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self.now_ns = turn.world.logical_ns + 1
+
+    @property
+    def world(self) -> str:
+        """The id of the world."""
+        return self._turn.world.id
+
+    def entropy(self) -> bytes:
+        """The chance of this tick, and so the parent of all that it causes."""
+        return make(Cause, (self._turn.cell.id, self._turn.mail, False)).entropy()
+
+    def lot(self) -> int:
+        """A number under 256, the same for the same delivery."""
+        # Chance spreads it over inputs, the odd factor over deliveries that share their chance.
+        mail = self._turn.mail
+        return (mail.parent[0] + mail.seq * 37 + mail.index) & 0xFF
+
+    def document(self) -> bytes:
+        """All of it as `sys/WorkflowContext@1`."""
+        world, workflow, cell, mail, catalogue, newer = self._turn
+        document = world.document(mail)
+        digest = mail.event_hash or event_hash(mail.schema, document, None)
+        return envelopes.context_document(
+            envelopes.Context(
+                now_ns=max(mail.now_ns, 0),
+                logical_now_ns=self.now_ns,
+                journal_height=world.seq,
+                entropy=self.entropy(),
+                event_hash=canon.text_of(digest),
+                manifest_hash=catalogue.hash_text,
+                workflow=workflow.name,
+                workflow_hash=workflow.hash_text,
+                key=cell.id.key or None,
+                cell_mode=workflow.key is not None,
+                world=world.id,
+                event_seq=mail.seq,
+                state_version=cell.state_version if newer is None else newer.version,
+            )
+        )
