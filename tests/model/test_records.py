@@ -145,7 +145,9 @@ SAMPLES: tuple[records.Record, ...] = (
     records.StateMigrated("t/flow@1", b"k", 1, 2, D, D),
     records.CellUnpinned("t/flow@1", b"k", "checkpoint"),
     records.WorldCreated("6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "node", STAMP),
-    records.WorldForked("child", "parent", 4, D, D, {"*": "suspend"}, "alice", STAMP),
+    records.WorldForked(
+        "child", "parent", 4, D, D, {"*": "suspend"}, "alice", STAMP, synthetic=True
+    ),
     records.WorldRestored("backup", D, "alice", STAMP),
     records.CellSuspended(*ACT),
     records.CellResumed(*ACT),

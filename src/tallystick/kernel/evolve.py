@@ -48,6 +48,13 @@ class Evolved(NamedTuple):
     migrated: StateMigrated | None
 
 
+class Moved(NamedTuple):
+    """A migrated state, and the evidence that it was."""
+
+    state: bytes
+    evidence: StateMigrated
+
+
 def is_older(world: World, workflow: Workflow, cell: Cell, mail: Mail) -> bool:
     """True when a cell or what waits for it stands before the newest change of the manifest."""
     since = world.upgraded_seq
@@ -56,10 +63,10 @@ def is_older(world: World, workflow: Workflow, cell: Cell, mail: Mail) -> bool:
     return cell.state_hash is not None and cell.state_version != workflow.state_version
 
 
-def evolved(older: Older) -> Evolved | Halted:
-    """Carry a delivery over the changes since it and its cell were written."""
+def evolved(older: Older, since: int) -> Evolved | Halted:
+    """Carry a delivery over the changes since it and its cell were written; mail if before."""
     world, _, workflow, cell, mail = older
-    fitted = mail if mail.hollow() or mail.seq >= world.upgraded_seq else _fitted(older)
+    fitted = mail if mail.hollow() or mail.seq >= since else _fitted(older)
     if isinstance(fitted, Halted):
         return fitted
     if cell.state_hash is None:
@@ -73,8 +80,10 @@ def evolved(older: Older) -> Evolved | Halted:
         return Evolved(newer, cell.state_version, fitted, None)
     if cell.state_version in workflow.accepts_state_versions:
         return Evolved(state, cell.state_version, fitted, None)
-    moved = migrated(older, state)
-    return moved if isinstance(moved, Halted) else moved._replace(mail=fitted)
+    moved = migrated(older.world, older.catalogue, cell, state)
+    if isinstance(moved, Halted):
+        return moved
+    return Evolved(moved.state, moved.evidence.to, fitted, moved.evidence)
 
 
 # ---- states -----------------------------------------------------------------------------------
@@ -89,9 +98,9 @@ def _reshaped(workflow: Workflow, state: bytes) -> bytes | Halted:
 
 
 # tidy: one step after the other, and each may fail.
-def migrated(older: Older, state: bytes) -> Evolved | Halted:
+def migrated(world: World, catalogue: Catalogue, cell: Cell, state: bytes) -> Moved | Halted:
     """Run the declared migrations, one after the other, up to a version that the workflow takes."""
-    world, catalogue, workflow, cell, mail = older
+    workflow = catalogue.workflows[cell.id.workflow]
     ends = (workflow.state_version, *workflow.accepts_state_versions)
     version = cell.state_version
     while version not in ends:
@@ -121,7 +130,7 @@ def migrated(older: Older, state: bytes) -> Evolved | Halted:
     assert cell.state_hash is not None, "only a state is migrated"
     after = canon.digest_of(state)
     place = (workflow.name, cell.id.key, cell.state_version, version)
-    return Evolved(state, version, mail, StateMigrated(*place, cell.state_hash, after))
+    return Moved(state, StateMigrated(*place, cell.state_hash, after))
 
 
 def _failed(message: str) -> Halted:

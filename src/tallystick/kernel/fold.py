@@ -46,6 +46,7 @@ def _forked(world: World, record: records.WorldForked) -> None:
     stamped(world, record.stamp)
     world.id = record.world
     world.freeze(frozen=False)
+    world.synthetic = world.synthetic or bool(record.synthetic)
     effects.hold_all(world, "fork", record.pending)
 
 

@@ -31,8 +31,12 @@ def fork(
     pending: str = "suspend",
     pending_for: Mapping[str, str] | None = None,
     principal: str = "node",
+    synthetic: bool = False,
 ) -> Frame:
-    """The first frame of a fork of a world that stands at the fork point."""
+    """The first frame of a fork of a world that stands at the fork point.
+
+    A `synthetic` one is a what-if: it assumes receipts, and nothing that it asks for leaves it.
+    """
     modes = {"*": pending, **(pending_for or {})}
     for effect, mode in sorted(modes.items()):
         if mode not in PENDING:
@@ -52,6 +56,7 @@ def fork(
             pending=modes,
             principal=principal,
             stamp=stamp,
+            synthetic=synthetic or None,
         )
     )
     for path, intent in world.intents.entries():

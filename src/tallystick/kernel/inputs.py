@@ -56,6 +56,16 @@ class Settle(NamedTuple):
     seal_ok: bool | None = None
 
 
+class Assume(NamedTuple):
+    """A receipt that nobody sealed; only a synthetic world takes it."""
+
+    sample: Sample
+    intent: bytes
+    status: str
+    payload: bytes
+    usage: Mapping[str, int] | None = None
+
+
 class Progress(NamedTuple):
     """A progress frame of an open intent; it settles nothing."""
 
@@ -260,4 +270,4 @@ Govern = (
     | MoveAlias
     | Activate
 )
-Input = Submit | Settle | Progress | Clock | Operate | Govern | TakeSnapshot
+Input = Submit | Settle | Assume | Progress | Clock | Operate | Govern | TakeSnapshot

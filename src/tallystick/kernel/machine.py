@@ -12,12 +12,14 @@ from typing import assert_never
 
 from tallystick.kernel import govern, propose, settle, snapshot, tick
 from tallystick.kernel.approve import decide
+from tallystick.kernel.assume import assume
 from tallystick.kernel.draft import Frame
 from tallystick.kernel.drain import drained
 from tallystick.kernel.fold import fold_frame
 from tallystick.kernel.ingress import submit_event
 from tallystick.kernel.inputs import (
     Activate,
+    Assume,
     Clock,
     Decide,
     Fail,
@@ -67,6 +69,8 @@ def _submitted(world: World, given: Input) -> Frame:
     if isinstance(given, Settle):
         return settle.settle_receipt(world, given)
     match given:
+        case Assume():
+            return assume(world, given)
         case Progress():
             return settle.note_progress(world, given)
         case Clock():

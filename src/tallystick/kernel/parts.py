@@ -21,6 +21,7 @@ from tallystick.model.records import (
 from tallystick.model.tuples import make
 
 KERNEL: Final = "kernel"
+WHATIF: Final = "whatif"  # the issuer of receipts that a synthetic world assumes
 TIMER: Final = "sys/timer.set@1"
 SPAWN: Final = "sys/workflow.spawn@1"
 CALL: Final = "sys/workflow.call@1"

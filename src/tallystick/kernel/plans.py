@@ -80,6 +80,23 @@ def _covered(blocker: Blocker, plan: Plan, catalogue: Catalogue) -> bool:
     return planned.action == PIN or detail["workflow"] in catalogue.workflows
 
 
+def try_on(world: World, manifest: bytes) -> None:
+    """Put a world that nobody drives under another manifest, without a record.
+
+    It becomes synthetic; cells whose workflow the manifest does not hold are pinned.
+    Positions stay as they are, so that what is run again can be compared number by number.
+    """
+    before = world.manifest
+    world.synthetic, world.read_only = True, False
+    world.activate(manifest)
+    world.upgraded_seq = world.seq + 1
+    for each in list(open_cells(world)):
+        workflow, key = each.detail["workflow"], bytes.fromhex(each.detail["key"])
+        cell = world.edit_cell(workflow, key)
+        if cell is not None and workflow not in world.active.catalogue.workflows:
+            pin(world, cell, before)
+
+
 def follow(world: World, digest: bytes, before: bytes) -> None:
     """Fold a plan: who is pinned stays under the manifest before, who goes on loses a pin."""
     for ident, _, action in rows(digest, world.blobs):

@@ -18,7 +18,16 @@ from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.drain import next_release_ns
 from tallystick.kernel.ending import end_cell
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
-from tallystick.kernel.parts import CALL, CANCEL, KERNEL, READ, SPAWN, TIMER, Intent
+from tallystick.kernel.parts import (
+    CALL,
+    CANCEL,
+    KERNEL,
+    READ,
+    SPAWN,
+    TIMER,
+    WHATIF,
+    Intent,
+)
 from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
@@ -38,7 +47,7 @@ from tallystick.values import canon, seal
 DROPS_MAX: Final = 16
 CLOCK_MAX: Final = 256
 # The kernel settles these itself: no seal can fire a timer early or answer for a child (I25).
-_OWN: Final = frozenset({TIMER, SPAWN, CALL, READ, CANCEL})
+OWN: Final = frozenset({TIMER, SPAWN, CALL, READ, CANCEL})
 
 
 def settle_receipt(world: World, given: Settle) -> Frame:
@@ -53,6 +62,12 @@ def settle_receipt(world: World, given: Settle) -> Frame:
         refused = Refused("receipt", reason, receipt.intent, receipt.payload, source)
         return drop(draft, stamp, refused)
     assert intent is not None, "the questions above have found it open"
+    return settled_by(draft, stamp, intent, receipt)
+
+
+def settled_by(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt) -> Frame:
+    """The frame in which a receipt settles its intent, readable or not."""
+    world = draft.world
     effect = world.catalogue(intent.manifest).effects[intent.record.effect]
     try:
         payload = _readable(world, effect, receipt)
@@ -88,7 +103,7 @@ def _seal_refusal(world: World, given: Settle, intent: Intent) -> str | None:
     receipt = given.receipt
     key_id = receipt.seal.get("key")
     trust = world.keys.get(key_id) if type(key_id) is str else None
-    if trust is None or receipt.executor == KERNEL or intent.record.effect in _OWN:
+    if trust is None or receipt.executor == KERNEL or intent.record.effect in OWN:
         return "untrusted_key"
     if not trust.counts_for(receipt.executor, intent.record.effect):
         return "untrusted_key"
@@ -185,7 +200,7 @@ def _record(
     fields = (
         receipt.intent,
         status,
-        "executor",
+        "executor" if receipt.seal else WHATIF,
         receipt.executor,
         receipt.attempt,
         receipt.started_ns,
@@ -195,8 +210,8 @@ def _record(
         inline,
         by_hash,
         None if receipt.usage is None else dict(receipt.usage),
-        dict(receipt.seal),
-        receipt.seal["key"],
+        dict(receipt.seal) or None,
+        receipt.seal.get("key"),
         stamp,
         None,
     )

@@ -107,6 +107,7 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         **({"flows": flows} if flows else {}),
         **_upgrades(world),
         **({"governance": governance} if governance else {}),
+        **({"synthetic": True} if world.synthetic else {}),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
         "recent": recent[::-1],
     }
@@ -160,6 +161,7 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
     governance = raw.get("governance", {})
     world.proposals = Proposals.of(governance.get("proposals", {}))
     world.freeze(frozen=governance.get("frozen", False))
+    world.synthetic = raw.get("synthetic", False)
     world.drops = dict(raw["drops"])
     for intent, status in raw["recent"]:
         world.recent[intent] = status

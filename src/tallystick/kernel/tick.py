@@ -53,7 +53,7 @@ def advance(world: World) -> Frame | None:
     mail = cell.mailbox[0]
     turn = make(Turn, (world, workflow, cell, mail, catalogue, None))
     if is_older(world, workflow, cell, mail):
-        made = evolved(Older(world, catalogue, workflow, cell, mail))
+        made = evolved(Older(world, catalogue, workflow, cell, mail), world.upgraded_seq)
         if isinstance(made, Halted):
             return _fault_frame(turn, made)
         turn = turn._replace(mail=made.mail, evolved=made)
@@ -65,6 +65,30 @@ def advance(world: World) -> Frame | None:
     except TickFault as why:
         limit = why.limit if isinstance(why, LimitExceeded) else None
         return _fault_frame(turn, Halted(why.code, why.message, ran.fuel, ran.engine, limit))
+
+
+def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
+    """What the next ready cell would answer under other definitions; nothing of it is kept.
+
+    With `fit` its event is read as these definitions take it.
+    """
+    name, key = world.ring[0]
+    cell = world.cells[name].get(key)
+    assert cell is not None, "a cell in the ring exists"
+    workflow, mail = catalogue.workflows[name], cell.mailbox[0]
+    since = world.seq + 1 if fit else 0
+    made = evolved(Older(world, catalogue, workflow, cell, mail), since)
+    if isinstance(made, Halted):
+        return made
+    ran = _run(Turn(world, workflow, cell, made.mail, catalogue, made))
+    if isinstance(ran, Ran):
+        try:
+            state = ran.output.state
+            kept = None if state is None else _checked_state(workflow, state)
+            _check_limits(workflow, ran, kept)
+        except TickFault as why:
+            return Halted(why.code, why.message, ran.fuel, ran.engine)
+    return ran
 
 
 # ---- running --------------------------------------------------------------------------------
@@ -156,6 +180,8 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
 
 
 def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:
+    if isinstance(state, Admitted) and state.schema is workflow.state:
+        return state
     raw = state.bytes if isinstance(state, Admitted) else state
     try:
         return workflow.state.read(raw)

@@ -6,6 +6,7 @@ the index and not memory.
 Nothing here decides; `fold` is the only writer.
 """
 
+# tidy: everything that a world holds and how it is read stands on one page.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
@@ -100,6 +101,7 @@ class World:
         self.upgraded_seq = 0
         self.proved_seq = 0
         self.pinned = 0
+        self.synthetic = False  # a what-if: nothing it asks for leaves it
         # A world has a manifest from its first frame on; nothing is asked of it before.
         self.active: Active
         self._catalogues = self.settings.catalogues or Catalogues()

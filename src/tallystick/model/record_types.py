@@ -245,6 +245,7 @@ class WorldForked(NamedTuple):
     pending: Any
     principal: str
     stamp: Stamp
+    synthetic: bool | None = None  # a what-if: its receipts are assumed, and it dispatches nothing
 
 
 class WorldRestored(NamedTuple):

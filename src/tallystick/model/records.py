@@ -207,7 +207,7 @@ _FIELDS: Final[dict[str, Kind]] = {
     "dirty": NAT, "what": NAME, "digest": DIGEST, "topic": TEXT, "data": ANY,
     "decision": NAME, "comment": TEXT, "base": DIGEST, "patch": DIGEST, "summary": ANY,
     "description": TEXT, "rebased": TEXT, "complete": FLAG, "voided": ANY, "verdicts": ANY,
-    "alias": TEXT,
+    "alias": TEXT, "synthetic": FLAG,
 }  # fmt: skip
 
 # Where a name is used for something else than its usual kind.

@@ -322,6 +322,8 @@ class Driver:
         intent = self.world.intents.get(ident)
         if intent is None or intent.hold is not None or kernel_owned(intent):
             return
+        if self.world.synthetic:
+            return  # what a what-if asks for never leaves it
         self.points.at("intent.dispatched")
         if self.outbox.full:
             record = intent.record
@@ -410,7 +412,12 @@ class Driver:
 
 
 def unfinished(world: World) -> list[Deferred]:
-    """The open intents that an executor owes an outcome, in the order they were opened."""
+    """The open intents that an executor owes an outcome, in the order they were opened.
+
+    Nobody owes a what-if anything.
+    """
+    if world.synthetic:
+        return []
     found = [
         (intent.seq, path, intent.record.effect, intent.record.executor)
         for path, intent in world.intents.entries()

@@ -1,0 +1,277 @@
+"""Proof: a verdict per live cell by running its recorded tail on the candidate (06 section 9).
+
+`identical` cells go on, `diverges` names the first tick and the field that differ, and
+`needs_migration` says whether a declared path was found and tried.
+Reducers run again on their recorded states and events; a flow keeps its history in its state, so it
+is rebuilt from there and no journal is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import SchemaMismatch
+from tallystick.governance.closure import closure_of
+from tallystick.governance.compare import changes, key_shown, plain
+from tallystick.kernel.evolve import migrated
+from tallystick.kernel.machine import fold_frame
+from tallystick.kernel.parts import Cell
+from tallystick.kernel.pins import catalogue_of, known_workflow
+from tallystick.kernel.quiescence import open_cells
+from tallystick.kernel.tick import ASYNC_STATE, rehearse
+from tallystick.kernel.world import World
+from tallystick.model.abi import Halted, Ran, TickOutput
+from tallystick.model.catalogue import Catalogue, Workflow
+from tallystick.model.cells import CellId
+from tallystick.model.frames import Sealed, is_tick, open_frame
+from tallystick.model.records import Record, Ticked, WorkflowFaulted
+from tallystick.values import canon
+from tallystick.values.schema import Admitted
+
+IDENTICAL: Final = "identical"
+DIVERGES: Final = "diverges"
+NEEDS_MIGRATION: Final = "needs_migration"
+TAIL: Final = 256
+FORM: Final = "tally/prove@1"
+
+Rebuild = Callable[[Catalogue, Workflow, World, Cell], "Rebuilt"]
+
+
+class Rebuilt(NamedTuple):
+    """A flow run over its history: how many items, and the first that asks for other things."""
+
+    items: int
+    item: int | None = None
+    on: str | None = None
+    asked: tuple[str, ...] = ()
+
+
+class Verdict(NamedTuple):
+    """What a candidate means for one cell; `seq` is the cell's last one when it was asked.
+
+    `ok` is False where only a pin or a refusal is left.
+    """
+
+    cell: CellId
+    seq: int
+    verdict: str
+    ok: bool
+    ticks: int = 0
+    detail: dict[str, Any] | None = None
+
+    def row(self) -> dict[str, Any]:
+        """The verdict as it stands in a report."""
+        return {
+            "workflow": self.cell.workflow,
+            "key": key_shown(self.cell.key),
+            "cell": self.cell.key.hex(),
+            "seq": self.seq,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "ticks": self.ticks,
+            "detail": self.detail,
+        }
+
+
+def verdict_of(row: Mapping[str, Any]) -> Verdict:
+    """The verdict of a row."""
+    cell = CellId(row["workflow"], bytes.fromhex(row["cell"]))
+    found = (row["seq"], row["verdict"], row["ok"], row["ticks"], row["detail"])
+    return Verdict(cell, *found)
+
+
+def live_cells(world: World) -> list[CellId]:
+    """The cells that a plan must cover."""
+    found = (each.detail for each in open_cells(world))
+    return [CellId(d["workflow"], bytes.fromhex(d["key"])) for d in found]
+
+
+# ---- what needs no run ------------------------------------------------------------------------
+
+
+class Prover:
+    """Verdicts of one candidate on the cells of one world."""
+
+    def __init__(self, candidate: Catalogue, rebuild: Rebuild | None = None) -> None:
+        self._new = candidate
+        self._rebuild = rebuild
+        self._closures: dict[tuple[bytes, str], bytes | None] = {}
+
+    def at_rest(self, world: World, ident: CellId) -> Verdict | None:
+        """The verdict on a cell as it stands; None when its recorded ticks have to be run."""
+        cell = world.cell(ident)
+        assert cell is not None, "a live cell is in the world"
+        old, new = known_workflow(world, cell), self._new.workflows.get(ident.workflow)
+        if old is None or new is None:
+            detail = {"field": "workflow", "message": "the candidate does not hold the workflow"}
+            return Verdict(ident, cell.last_seq, DIVERGES, ok=False, detail=detail)
+        if self._is_same(catalogue_of(world, cell), ident.workflow):
+            return Verdict(ident, cell.last_seq, IDENTICAL, ok=True)
+        moved = self._moved(world, cell, new)
+        if moved is not None:
+            return moved
+        if new.state.name == ASYNC_STATE and self._rebuild is not None:
+            return self._rebuilt(self._rebuild, world, cell, old, new)
+        return None
+
+    def _is_same(self, old: Catalogue, workflow: str) -> bool:
+        return self._closure(old, workflow) == self._closure(self._new, workflow)
+
+    def _closure(self, catalogue: Catalogue, workflow: str) -> bytes | None:
+        place = (catalogue.hash, workflow)
+        if place not in self._closures:
+            self._closures[place] = closure_of(catalogue, workflow)
+        return self._closures[place]
+
+    def _moved(self, world: World, cell: Cell, new: Workflow) -> Verdict | None:
+        """`needs_migration` for a state that the candidate does not read as it is."""
+        state = world.state_of(cell)
+        if state is None:
+            return None
+        if cell.state_version != new.state_version:
+            if cell.state_version in new.accepts_state_versions:
+                return None
+            return self._migrated(world, cell, new, state)
+        try:
+            new.state.admit_older(state)
+        except SchemaMismatch as why:
+            message = f"the state does not fit {new.state.name}: {why.message}"
+            detail = {"from": cell.state_version, "to": new.state_version, "message": message}
+            return Verdict(cell.id, cell.last_seq, NEEDS_MIGRATION, ok=False, detail=detail)
+        return None
+
+    def _migrated(self, world: World, cell: Cell, new: Workflow, state: bytes) -> Verdict:
+        """The declared path, tried on the very state."""
+        made = migrated(world, self._new, cell, state)
+        detail: dict[str, Any] = {"from": cell.state_version, "to": new.state_version}
+        if isinstance(made, Halted):
+            detail["message"] = made.message
+            return Verdict(cell.id, cell.last_seq, NEEDS_MIGRATION, ok=False, detail=detail)
+        detail["after"] = canon.text_of(made.evidence.after)
+        return Verdict(cell.id, cell.last_seq, NEEDS_MIGRATION, ok=True, detail=detail)
+
+    def _rebuilt(
+        self, rebuild: Rebuild, world: World, cell: Cell, old: Workflow, new: Workflow
+    ) -> Verdict:
+        """A flow's history is its proof: it asks for the same after every item, or diverges."""
+        made = rebuild(self._new, new, world, cell)
+        if made.item is None:
+            return Verdict(cell.id, cell.last_seq, IDENTICAL, ok=True, ticks=made.items)
+        before = rebuild(catalogue_of(world, cell), old, world, cell)
+        detail = {
+            "item": made.item,
+            "on": made.on,
+            "field": "effects",
+            "live": list(before.asked),
+            "shadow": list(made.asked),
+        }
+        return Verdict(cell.id, cell.last_seq, DIVERGES, ok=False, ticks=made.items, detail=detail)
+
+    # ---- reducers -----------------------------------------------------------------------------
+
+    def run(
+        self, world: World, frames: Iterable[Sealed], cells: Mapping[CellId, int]
+    ) -> Iterator[Verdict]:
+        """Verdicts on cells whose ticks stand in the frames; `cells` has the first tick of each.
+
+        The world stands before the frames and is folded over them.
+        """
+        ticks = dict.fromkeys(cells, 0)
+        open_ = dict(cells)
+        for frame in frames:
+            if open_ and is_tick(frame.body):
+                ident = world.ring[0]
+                since = open_.get(ident)
+                if since is not None and frame.seq >= since:
+                    ticks[ident] += 1
+                    found = self._compared(world, frame, ident)
+                    if found is not None:
+                        del open_[ident]
+                        yield Verdict(
+                            ident, 0, DIVERGES, ok=False, ticks=ticks[ident], detail=found
+                        )
+            fold_frame(world, open_frame(frame.body)[3], frame.hash)
+        for ident in open_:
+            yield Verdict(ident, 0, IDENTICAL, ok=True, ticks=ticks[ident])
+
+    def _compared(self, world: World, frame: Sealed, ident: CellId) -> dict[str, Any] | None:
+        """The first field in which a tick differs from its record; None when it does not."""
+        cell = world.cell(ident)
+        assert cell is not None, "what ticks is there"
+        old, new = catalogue_of(world, cell), self._new
+        fit = not _same_shape(old, new, ident.workflow)
+        made = rehearse(world, new, fit=fit)
+        recorded = open_frame(frame.body)[3][0]
+        if _is_equal(recorded, made):
+            return None
+        before = rehearse(world, old, fit=False)
+        found = _field(before, made, new.workflows[ident.workflow])
+        return None if found is None else {"seq": frame.seq, **found}
+
+
+def _same_shape(old: Catalogue, new: Catalogue, workflow: str) -> bool:
+    one, other = old.workflows[workflow], new.workflows[workflow]
+    return one.event.shape_hash == other.event.shape_hash and one.arms == other.arms
+
+
+def _is_equal(recorded: Record, made: Ran | Halted) -> bool:
+    if isinstance(recorded, Ticked):
+        return isinstance(made, Ran) and sha256(made.envelope).digest() == recorded.output
+    assert isinstance(recorded, WorkflowFaulted), "a tick begins with its outcome"
+    return isinstance(made, Halted) and made.code == recorded.code
+
+
+# ---- naming the field -------------------------------------------------------------------------
+
+
+def _field(before: Ran | Halted, made: Ran | Halted, new: Workflow) -> dict[str, Any] | None:
+    """The first field of two outcomes that differs: fault, state, events, effects or status."""
+    if isinstance(before, Halted) or isinstance(made, Halted):
+        codes = [each.code if isinstance(each, Halted) else None for each in (before, made)]
+        if codes[0] == codes[1]:
+            return None
+        said = made.message if isinstance(made, Halted) else None
+        return {"field": "fault", "live": codes[0], "shadow": codes[1], "message": said}
+    old, out = before.output, made.output
+    states = (_newer(old.state, new), _raw(out.state))
+    if states[0] != states[1]:
+        diff = changes(*(None if s is None else canon.decode(s) for s in states))
+        return {"field": "state", "diff": diff}
+    for name, look in (("events", _events), ("effects", _effects), ("status", _status)):
+        left, right = look(old), look(out)
+        if left != right:
+            return {"field": name, "live": plain(left), "shadow": plain(right)}
+    return None
+
+
+def _raw(value: bytes | Admitted | None) -> bytes | None:
+    return value.bytes if isinstance(value, Admitted) else value
+
+
+def _newer(value: bytes | Admitted | None, new: Workflow) -> bytes | None:
+    """A recorded state under the shape of the candidate: what was added is null."""
+    raw = _raw(value)
+    if raw is None:
+        return None
+    try:
+        return new.state.admit_older(raw).bytes
+    except SchemaMismatch:
+        return raw
+
+
+def _events(output: TickOutput) -> list[Any]:
+    return [[e.schema, canon.decode(_raw(e.value) or b""), list(e.tags)] for e in output.events]
+
+
+def _effects(output: TickOutput) -> list[Any]:
+    return [
+        [e.effect, canon.decode(_raw(e.params) or b""), e.issuer_ref, e.idempotency_key, e.cap_slot]
+        for e in output.effects
+    ]
+
+
+def _status(output: TickOutput) -> list[Any]:
+    reason = None if output.reason is None else dict(output.reason)
+    return [output.status, output.result, reason]
