@@ -18,6 +18,7 @@ from tallystick.api.request import Request, Response
 from tallystick.api.routes import Route, Table
 from tallystick.api.who import Door, Identity, Tokens
 from tallystick.node.config import Config, HttpSettings
+from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 
 LIMITS = Limits(2048, 10.0, 30.0, 64)
@@ -31,6 +32,9 @@ class Plain:
     metrics: Metrics = field(default_factory=Metrics)
     begun: list[bytes] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.config.log, self.config.base, lambda: 0)
 
     def resolve(self, name: str) -> str:
         return name
@@ -186,3 +190,4 @@ async def listening(folder: Path, limits: Limits = LIMITS, **http: Any) -> Async
         await listener.stop(1.0)
         await server.wait_closed()
         api.close()
+        node.log.close()

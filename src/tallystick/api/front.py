@@ -9,7 +9,6 @@ The node's own server asks `admit` and `carry`; any other asks in ASGI.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Headers = Mapping[bytes, bytes]
 
-LOG: Final = logging.getLogger("tallystick.api")
 # Headers that decide something: a second one is a trick, never a habit.
 ALONE: Final = frozenset(
     {
@@ -116,9 +114,12 @@ class Api:
             return await once.answer(request, self.keys)
         except TallyError as why:
             self.node.metrics.count("tally_refusals_total", code=why.code)
+            self.node.log.say(
+                "debug", why.code, f"{request.route.path} refused", world=request.world
+            )
             return problem(why)
-        except Exception:
-            LOG.exception("a request failed", extra={"code": "node.internal"})
+        except Exception as why:  # noqa: BLE001 - whatever goes wrong has a code and a line
+            self.node.log.failed(f"{request.route.path} failed", why)
             return problem(TallyError("the node failed to answer", code="node.internal"))
 
     def close(self) -> None:

@@ -126,6 +126,7 @@ async def put_blob(request: Request) -> Response:
 def _keep(journal: SqliteJournal, world: str, digest: bytes, data: bytes) -> None:
     """A commit without frames: the blob is durable, and the head stays where it is."""
     (outcome,) = journal.append(Append(world, (), journal.head(world), {digest: data}))
+    journal.freshen(world, digest)
     if isinstance(outcome, Full):
         raise DiskFull("the disk is full; the blob was not kept")
     assert isinstance(outcome, Head), "the writer's own head is never moved by another"

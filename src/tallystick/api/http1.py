@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import httptools
 
-from tallystick.api.front import ALONE, FIXED, LOG, Api, problem, rendered, too_large, twice
+from tallystick.api.front import ALONE, FIXED, Api, problem, rendered, too_large, twice
 from tallystick.api.refusals import HeadTooLarge, TooSlow
 from tallystick.api.request import Request, Response
 from tallystick.errors import Busy, Rejected, TallyError
@@ -302,9 +302,9 @@ class Connection(asyncio.Protocol):
                 await self._pour(message, response)
             else:
                 self._write(message, response)
-        except Exception:  # noqa: BLE001 - logged, and the line is cut
+        except Exception as why:  # noqa: BLE001 - logged, and the line is cut
             # Half an answer cannot be taken back: a cut line says that it is not whole.
-            LOG.exception("an answer failed", extra={"code": "node.internal"})
+            self._api.node.log.failed("an answer failed", why)
             self.abort()
             return
         self._ended(message)

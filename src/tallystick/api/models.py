@@ -138,6 +138,15 @@ class BackupOptions(Body):
     dest: Annotated[str, Meta(pattern=r"^/")]
 
 
+class CollectOptions(Body):
+    """What is collected: all worlds, or one that is trimmed into an archive of the machine."""
+
+    dry_run: bool = False
+    world: str | None = None
+    trim_before: Positive | None = None
+    archive: Annotated[str, Meta(pattern=r"^/")] | None = None
+
+
 class VerifyOptions(Body):
     """How much of a world is checked: quick, full, or full and every tick run again."""
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tallystick.api.models import AskAnswer, BackupOptions, ReplayOptions, VerifyOptions
+from tallystick.api.models import (
+    AskAnswer,
+    BackupOptions,
+    CollectOptions,
+    ReplayOptions,
+    VerifyOptions,
+)
 from tallystick.api.reads import live, page_of, serving_of
 from tallystick.api.request import Request, Response
+from tallystick.errors import Rejected
 from tallystick.journal.backup import Backup, backup
 from tallystick.journal.base import Reader
 from tallystick.journal.sqlite_read import SqliteReader
+from tallystick.node import collecting
 from tallystick.node.asks import Reply
+from tallystick.node.node import Node
 from tallystick.views import effects
 from tallystick.views.asks import ask_list
 
@@ -58,6 +67,32 @@ async def make_backup(request: Request) -> Response:
         "files": len(made.files),
     }
     return Response(value=shown)
+
+
+async def collect(request: Request) -> Response:
+    """POST /v1/gc: remove what nothing names; with `trim_before`, move the floor of one world."""
+    body, node = request.read(CollectOptions), request.node
+    if body.trim_before is None:
+        worlds = [
+            await collecting.collect(node, world, dry_run=body.dry_run) for world in _of(node, body)
+        ]
+        return Response(value={"dry_run": body.dry_run, "worlds": worlds})
+    if body.archive is None or body.dry_run or body.world is None:
+        raise Rejected(
+            "a trim needs a world and an archive, and is no dry run",
+            code="request.usage",
+            where={"path": "/archive"},
+            hint="what leaves the journal goes into the archive first",
+        )
+    world = node.resolve(body.world)
+    archive = Path(body.archive)
+    return Response(value=await collecting.cut(node, world, body.trim_before, archive))
+
+
+def _of(node: Node, body: CollectOptions) -> list[str]:
+    if body.world is not None:
+        return [node.resolve(body.world)]
+    return sorted(dict.fromkeys(node.worlds().values()))
 
 
 async def list_asks(request: Request) -> Response:

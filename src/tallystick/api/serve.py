@@ -125,7 +125,9 @@ class Listening:
     def _say_where(self) -> None:
         self._run.mkdir(mode=0o700, exist_ok=True)
         _write_private(self._run / "token", self.api.local + "\n")
-        note = {"url": self.url, "pid": os.getpid(), "started_ns": time.time_ns()}
+        name = self.api.node.config.node.name
+        started_ns = time.time_ns()
+        note = {"url": self.url, "name": name, "pid": os.getpid(), "started_ns": started_ns}
         _write_private(self._run / "node.json", json.dumps(note) + "\n")
 
     async def _sweep(self) -> None:

@@ -86,6 +86,17 @@ NODE: Final = (
         whole_node=True,
     ),
     Route(
+        "POST",
+        "/v1/gc",
+        "admin",
+        ops.collect,
+        "remove what nothing names any more",
+        (200, 409, 422),
+        body=models.CollectOptions,
+        content="document",
+        whole_node=True,
+    ),
+    Route(
         "DELETE",
         "/v1/tokens/{id}",
         "admin",

@@ -18,18 +18,20 @@ def _backup(call: Any, options: Options) -> Done:
 
 
 def _gc(call: Any, options: Options) -> Done:
-    from tallystick.cli.collect import collect, cut  # noqa: PLC0415  # a node is a heavy import
-
+    """On a node that runs, or on the files of one that does not."""
     before, archive = options["trim_before"], options["archive"]
     if before is None:
-        return Done(collect(call.config, dry_run=options["dry_run"]))
-    if not archive or options["dry_run"]:
+        body: dict[str, Any] = {"dry_run": options["dry_run"]}
+    elif not archive or options["dry_run"]:
         raise Rejected(
             "--trim-before needs --archive FILE, and does not go with --dry-run",
             code="request.usage",
             hint="what leaves the journal goes into the archive first",
         )
-    return Done(cut(call.config, call.world, before, Path(archive)))
+    else:
+        path = str(Path(archive).absolute())
+        body = {"world": call.world, "trim_before": before, "archive": path}
+    return Done(call.ask(Request("POST", "/v1/gc", body=body)))
 
 
 BACKUP = {"backup": str, "dest": str, "worlds": [ANY], "files": int}

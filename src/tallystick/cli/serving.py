@@ -68,6 +68,7 @@ async def _run(serving: Serving) -> dict[str, Any]:
             listening = Listening(await make_app(node, scheme=address.scheme), address)
             await listening.start()
             serving.say("node.serving", f"serving {listening.url}", url=listening.url)
+            node.log.say("info", "node.serving", listening.url)
             try:
                 why = await _until(node, serving, signals)
                 # Requests are still answered while the node drains, so that whoever waits for

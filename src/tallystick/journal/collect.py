@@ -70,7 +70,7 @@ def thin(journal: SqliteJournal, world: str, keep: int) -> int:
     return len(gone)
 
 
-def _own(journal: SqliteJournal, world: str) -> list[SnapshotRow]:
+def _own(journal: Reader, world: str) -> list[SnapshotRow]:
     """Snapshots that are not a parent's."""
     begin = journal.lineage(world)[0].fork_seq or 0
     return [row for row in journal.snapshots(world) if row.seq > begin]
@@ -108,17 +108,32 @@ def trim(journal: SqliteJournal, order: Trim, live: Iterable[bytes] = ()) -> Tri
 
     Refuses without such a snapshot, below a pin, below a fork, and onto an archive that exists.
     """
-    row = _new_floor(journal, order)
-    base = _end_of(journal, order.world, row.seq)
-    _archive(journal, order)
-    mark = _mark(journal, order, row, base)
-    frames = journal.trim(order.world, base, mark)
-    checkpoints.note(journal.folder, order.world, mark)
+    archived(journal, order)
+    base, frames = move_floor(journal, order)
     keep = marks_of(journal, order.world, live)
     return Trimmed(base, frames, order.archive, journal.sweep(order.world, keep))
 
 
-def _new_floor(journal: SqliteJournal, order: Trim) -> SnapshotRow:
+def archived(reader: Reader, order: Trim) -> None:
+    """Put a world that can be trimmed into its archive, verified and synced; refuses as `trim`."""
+    _new_floor(reader, order)
+    _archive(reader, order)
+
+
+def move_floor(journal: SqliteJournal, order: Trim) -> tuple[Head, int]:
+    """Let a journal that is in its archive begin at its new floor; that, and how many frames went.
+
+    Refuses as `trim` what has changed since it was archived.
+    """
+    row = _new_floor(journal, order)
+    base = _end_of(journal, order.world, row.seq)
+    mark = _mark(journal, order, row, base)
+    frames = journal.trim(order.world, base, mark)
+    checkpoints.note(journal.folder, order.world, mark)
+    return base, frames
+
+
+def _new_floor(journal: Reader, order: Trim) -> SnapshotRow:
     floor = floor_of(journal.lineage(order.world)).seq
     rows = [row for row in _own(journal, order.world) if floor < row.seq < order.before]
     if not rows:
@@ -153,7 +168,7 @@ def _end_of(journal: SqliteJournal, world: str, seq: int) -> Head:
     return Head(seq, found.hash, journal.head(world).epoch)
 
 
-def _archive(journal: SqliteJournal, order: Trim) -> None:
+def _archive(journal: Reader, order: Trim) -> None:
     """The whole world as it is, in a file that has been verified and synced."""
     if order.archive.exists():
         raise Conflict(

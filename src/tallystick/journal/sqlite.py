@@ -42,7 +42,7 @@ from tallystick.journal.base import (
 from tallystick.journal.blob_files import sync_folder
 from tallystick.journal.refusals import no_snapshot, world_exists, world_has_forks
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
-from tallystick.journal.sqlite_tables import OWNED, connect, make_tables, one
+from tallystick.journal.sqlite_tables import OWNED, connect, first, make_tables, one
 from tallystick.journal.tail import Bell, follow
 from tallystick.model.frames import GENESIS, Sealed
 
@@ -95,11 +95,13 @@ class SqliteJournal(SqliteReader):
 
         self._db.set_wal_hook(grown)
         with self._writing():
+            # SQLite ignores a failed sync of the folder that holds a new log.
+            # The log's name is part of every promise that follows, so it is made durable here,
+            # before anything is written to it, or nothing is opened.
+            first(self._db, "SELECT 1 FROM sqlite_schema LIMIT 1")  # the log is there from now on
+            sync_folder(folder)
             about = {"node_id": str(uuid4()), "created_ns": now_ns(), "made_by": MADE_BY}
             make_tables(self._db, about)
-            # SQLite ignores a failed sync of the folder that holds a new log; the log's name is
-            # part of every promise that follows, so it is made durable here, or nothing is opened.
-            sync_folder(folder)
 
     def close(self) -> None:
         """Let go of the file; a sound journal leaves no WAL behind."""
@@ -348,6 +350,11 @@ class SqliteJournal(SqliteReader):
         rows = [(self._id(world), seq) for seq in seqs]
         with self._writing(), self._db:
             self._db.executemany("DELETE FROM snapshot WHERE world=? AND seq=?", rows)
+
+    def freshen(self, world: str, digest: bytes) -> None:
+        """Let the grace of a blob begin anew: who brings it again is about to name it."""
+        query = "UPDATE blob SET added_seq=? WHERE world=? AND hash=?"
+        self._change(query, (self.head(world).seq, self._id(world), digest))
 
     def mend_blob(self, world: str, digest: bytes, data: bytes) -> None:
         """Put sound bytes where damaged or missing ones are; the damaged file is set aside."""

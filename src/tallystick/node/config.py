@@ -18,9 +18,11 @@ from typing import Any, Final
 
 from tallystick.errors import Rejected
 from tallystick.node.config_executors import ExecutorSettings, read_executors
-from tallystick.node.config_read import duration, nearest, read_section, size
+from tallystick.node.config_read import duration, nearest, one_of, read_section, size
 
 FILE: Final = "tally.toml"
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("json", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,14 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What the node says, and how."""
+    """What the node says in `logs/node.jsonl`, and how: `json` lines or `text` ones."""
 
     level: str = "info"
     format: str = "json"
+
+    def __post_init__(self) -> None:
+        one_of("log.level", self.level, LOG_LEVELS)
+        one_of("log.format", self.format, LOG_FORMATS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,17 @@ def nearest(kind: str, name: str, known: Iterable[str]) -> Rejected:
     )
 
 
+def one_of(key: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse a word that a setting does not know."""
+    if value not in known:
+        raise Rejected(
+            f"{key} is {value!r}",
+            code="config.type",
+            where={"key": key},
+            hint=f"one of {', '.join(known)}",
+        )
+
+
 def read_section(
     cls: type[Section], name: str, given: Mapping[str, Any], env: Mapping[str, str]
 ) -> Section:

@@ -32,6 +32,8 @@ class Duties:
         self._signing: dict[asyncio.Task[None], None] = {}
         self._stood: dict[str, tuple[int, float]] = {}
         self._reserve = Reserve(node.folder)
+        self._full = False
+        self._told: dict[str, None] = {}
 
     def start(self) -> None:
         """Begin."""
@@ -48,6 +50,7 @@ class Duties:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
+            self._tell()
             if self._node.engine.read_only:
                 # The last marks of a full disk are paid from the reserve.
                 self._reserve.free()
@@ -58,6 +61,21 @@ class Duties:
                 await asyncio.to_thread(self._reserve.make)
             for world in list(self._node.engine.worlds):
                 await self._by_time(world)
+
+    def _tell(self) -> None:
+        """Say in the log what has changed since the last look."""
+        node = self._node
+        if node.engine.read_only != self._full:
+            self._full = node.engine.read_only
+            if self._full:
+                node.log.say("error", "node.disk_full", "the disk is full; the node only reads")
+            else:
+                node.log.say("info", "node.disk_room", "there is space again; the node writes")
+        for name in list(node.dispatch.unserved.values()):
+            if name.effect not in self._told:
+                self._told[name.effect] = None
+                text = f"nobody serves {name.effect}"
+                node.log.say("warning", "effect.no_executor", text, world=name.world)
 
     def _has_space(self) -> bool:
         return room(self._node.folder) >= ROOM_BYTES

@@ -36,7 +36,7 @@ from tallystick.journal.base import Ambiguous, Fenced, Full, Head, Outcome
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
 from tallystick.kernel.settle import CLOCK_MAX, next_due_ns
-from tallystick.node.driver import Cut, Driver, Ticket
+from tallystick.node.driver import Cut, Driver, Staged, Ticket
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.writer import Writer
@@ -151,6 +151,11 @@ class Engine:
         waits = driver.work or driver.ingress or driver.world.ring or driver.staged
         return bool(waits) or self._flight is not None
 
+    def ahead(self, hosted: Hosted) -> list[Staged]:
+        """What is decided in a world and not known to be durable, in order; on this thread."""
+        flown = [each for other, cut in self._flight or () if other is hosted for each in cut.batch]
+        return [*flown, *hosted.driver.staged]
+
     def depth(self) -> int:
         """How many messages wait; a gauge."""
         return self._inbox.qsize()
@@ -191,8 +196,7 @@ class Engine:
             message()
         elif len(message) == 2:
             hosted, ticket = message
-            if not hosted.driver.staged:
-                hosted.staged_ns = time.monotonic_ns()
+            hosted.staged_ns = hosted.staged_ns if hosted.driver.staged else time.monotonic_ns()
             hosted.driver.handle(ticket)
         else:
             hosted, tickets, ingress = message
@@ -309,8 +313,7 @@ class Engine:
     # ---- snapshots --------------------------------------------------------------------------
 
     def _snapshot_due(self, hosted: Hosted) -> bool:
-        since = hosted.driver.world.seq - hosted.snapped
-        every = self._pace.snapshot_every
+        since, every = hosted.driver.world.seq - hosted.snapped, self._pace.snapshot_every
         if since < every:
             return False
         return since >= every * _OVERDUE or (not hosted.driver.ingress and self._inbox.empty())
@@ -401,9 +404,8 @@ class Engine:
         if not isinstance(outcome, Ambiguous):
             return outcome
         assert cut.append is not None, "only what was appended can be ambiguous"
-        last = cut.append.frames[-1]
         head = hosted.driver.journal.head(cut.append.world)
-        if head.hash == last.hash:
+        if head.hash == cut.append.frames[-1].hash:
             return head
         if head.hash == cut.append.expect.hash:
             (again,) = self._writer.commit([cut.append])
@@ -414,11 +416,10 @@ class Engine:
 
     def _lose(self, hosted: Hosted, cut: Cut) -> None:
         """Another writer owns the world: drop it, tell everyone, never retry."""
-        driver = hosted.driver
-        world = driver.world.id
+        world = hosted.driver.world.id
         why = NotOwner(f"another writer owns world {world}", where={"world": world})
         self.worlds.pop(world, None)
-        for ticket in _tickets(driver, cut):
+        for ticket in _tickets(hosted.driver, cut):
             self._give_up(ticket, why)
         self.outlet.now.lost.append(world)
 

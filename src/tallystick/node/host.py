@@ -36,6 +36,7 @@ from tallystick.node.gauges import Gauges
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
 from tallystick.node.keys import node_key
+from tallystick.node.log import Log
 from tallystick.node.node import Held, Node
 from tallystick.node.ops import Ops
 from tallystick.node.outlet import Outlet, Parcel
@@ -68,6 +69,8 @@ async def open_node(
     lock = Lock(files)
     try:
         node = Node(config, Held(files, lock, node_key(files.keys)), modules)
+        # A command that opens the files for a moment is no story worth telling.
+        node.log = Log(config.log, None if passive else files.root, node.clock.now_ns)
         node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill, vfs=vfs)
         await _start(node, passive=passive, executors=executors)
     except BaseException:
@@ -86,7 +89,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     gc.freeze()
     config, files = node.config, node.files
     node.writer = Writer(node.journal, node.metrics.committed)
-    node.index = Indexed(files.root, node.journal.reader)
+    node.index = Indexed(files.root, node.journal.reader, node.log)
     _join(node)
     bindings = Bindings(files.root, os.environ)
     node.outside = Outside(node, bindings)
@@ -108,6 +111,8 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
             ports = ExecutorPorts(files.root, bindings, node.clock.now_ns)
             serve_executors(node, ports, executors)
         await _open_worlds(node, passive=passive)
+        count = len(node.engine.worlds)
+        node.log.say("info", "node.opened", f"{count} worlds are open", node=config.node.name)
     except BaseException:
         await close_node(node, 0)
         raise
@@ -165,6 +170,7 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
         if passive and backup is None:
             node.looking[row.world] = None
         await node.work.open(row.world)
+        node.log.say("info", "world.opened", node.name_of(row.world), world=row.world, seq=head)
         if not passive:
             node.resume.begin(row.world, head)
 
@@ -186,8 +192,10 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     """
     node.stopping = True
     node.engine.draining = True
+    node.log.say("info", "node.stopping", "no new events; what runs may end")
     await node.resume.stop()
     await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s)
+    node.log.say("debug", "node.drained", "no executor works any more")
     await node.duties.stop()
     await node.asks.close()
     await node.work.close()
@@ -195,6 +203,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     if node.engine.failed is None and not node.passive:
         with suppress(Unavailable):  # a sync that fails now is told by `stopped`, like any other
             await node.duties.last()
+    node.log.say("debug", "node.signed", "every idle world has a snapshot and a checkpoint")
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on
     await node.dispatch.close()
@@ -216,6 +225,8 @@ def _let_go(node: Node) -> None:
         if failed is None:
             raise
     node.files.node.unlink(missing_ok=True)
+    node.log.say("info", "node.stopped", "the folder is free")
+    node.log.close()
     node.lock.release()
     if not node.stopped.done():
         node.stopped.set_result(failed)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from tallystick.errors import Rejected
 from tallystick.journal.base import Reader
 from tallystick.journal.index import Index, IntentRow
+from tallystick.node.log import Log
 
 T = TypeVar("T")
 
@@ -22,9 +23,10 @@ T = TypeVar("T")
 class Indexed:
     """`index.db` of a node."""
 
-    def __init__(self, folder: Path, reader: Callable[[], Reader]) -> None:
+    def __init__(self, folder: Path, reader: Callable[[], Reader], log: Log) -> None:
         self._folder = folder
         self._reader = reader
+        self._log = log
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tally-index")
         self._index: Index | None = None
 
@@ -47,6 +49,11 @@ class Indexed:
         reader = self._reader()
         try:
             self._index.follow(reader, world)
+            if self._index.rebuilt:
+                self._index.rebuilt = False
+                self._log.say(
+                    "warning", "index.rebuilt", "index.db was damaged or older; made again"
+                )
             return question(self._index, reader)
         finally:
             reader.close()

@@ -43,6 +43,7 @@ from tallystick.node.files import Files, Lock
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
 from tallystick.node.keys import KeyFile
+from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
 from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
@@ -107,6 +108,7 @@ class Node:
         # Set by `host`, which joins the parts.
         self.journal: SqliteJournal
         self.index: Indexed
+        self.log: Log
         self.reader: Reader  # of the kernel's thread
         self.writer: Writer
         self.engine: Engine
@@ -389,8 +391,10 @@ class Node:
         for world in parcel.snapshots:
             self.duties.snapshot_taken(world)
         for world in parcel.lost:
+            self.log.say("error", "world.moved", "another writer owns this world", world=world)
             self.depart(world)
         if self.engine.failed is not None and not self.stopped.done():
+            self.log.say("error", self.engine.failed.code, "the journal failed; the node stops")
             self.stopped.set_result(self.engine.failed)
 
 

@@ -289,6 +289,8 @@ class Work:
         """Journal the next attempt; it comes back through dispatch when that is durable."""
         job = lease.job
         self._drop((job.world, job.intent))
+        text = f"{lease.worker} let {job.effect} go: {reason}"
+        self._node.log.say("info", "work.lease_ended", text, world=job.world)
         given = Operate(self._node.clock.sample(), "attempt", "node", reason, intent=job.intent)
         try:
             await self._node.one(job.world, given)

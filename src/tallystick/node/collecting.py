@@ -1,0 +1,142 @@
+"""Collecting on a live node: remove what nothing names, while worlds go on (K-44, 04 section 13).
+
+Theory of operation.
+What a journal names is marked by a reader of its own, which may take long.
+Meanwhile the world goes on, and a new frame may name an old blob that nothing named before.
+So the sweep runs on the kernel's thread, where nothing is decided meanwhile, under the writer's
+lock, where nothing is committed meanwhile: it marks the few frames behind the first marking, those
+in flight and those staged, and then removes.
+A blob that a later commit brings again is written again.
+When a snapshot or a fork came in between, the first marking is worth nothing and is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import Busy
+from tallystick.journal.base import Head, Reader, Swept
+from tallystick.journal.collect import Trim, archived, marks_of, move_floor, thin
+from tallystick.journal.sqlite import SqliteJournal
+from tallystick.kernel.catalogues import Catalogues
+from tallystick.kernel.reach import Marks
+from tallystick.model.frames import Sealed
+from tallystick.node.engine import Hosted
+from tallystick.node.node import Node
+
+TRIES: Final = 5
+
+
+class Marked(NamedTuple):
+    """What a world's journal named at a sequence, and what must not have changed since."""
+
+    seq: int
+    manifest: bytes
+    kept: frozenset[bytes]
+    snapshots: tuple[int, ...]
+    forks: tuple[str, ...]
+
+
+async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
+    """Thin the snapshots of a world and sweep its orphans that are older than the grace.
+
+    Refuses with `gc.busy` when the world takes snapshots faster than they can be marked.
+    """
+    retention = node.config.retention
+    snapshots = 0
+    if not dry_run:
+        most = max(1, retention.snapshots)
+        snapshots = await node.write(lambda journal: thin(journal, world, most))
+    older_ns = node.clock.now_ns() - retention.blob_grace
+    for _ in range(TRIES):
+        marked, orphans = await _marked(node, world)
+        found = {"world": world, "orphans": len(orphans), "bytes": sum(orphans)}
+        if dry_run:
+            return {**found, "removed": 0, "snapshots": 0}
+        swept = await node.on_kernel(partial(_sweep, node, world, marked, older_ns))
+        if swept is not None:
+            return {**found, "removed": swept.blobs, "snapshots": snapshots}
+    raise Busy("the world changes faster than it can be looked through", code="gc.busy")
+
+
+async def _marked(node: Node, world: str) -> tuple[Marked, list[int]]:
+    """Everything that the durable journal names, and the sizes of what it does not."""
+    seq, manifest = await node.look(world, lambda live: (live.seq, live.manifest))
+
+    def mark(reader: Reader) -> tuple[Marked, list[int]]:
+        rows = tuple(row.seq for row in reader.snapshots(world))
+        kept = marks_of(reader, world)
+        orphans = [size for digest, size in reader.blobs(world) if digest not in kept]
+        return Marked(seq, manifest, kept, rows, tuple(reader.forks(world))), orphans
+
+    return await node.read(mark)
+
+
+def _sweep(node: Node, world: str, marked: Marked, older_ns: int) -> Swept | None:
+    """On the kernel's thread: remove what is still not named; None when marking must begin anew."""
+    hosted = node.engine.worlds.get(world)
+    if hosted is None:
+        return Swept(0, 0)
+    return node.writer.alone(_swept(node, hosted, marked, older_ns))
+
+
+def _swept(
+    node: Node, hosted: Hosted, marked: Marked, older_ns: int
+) -> Callable[[SqliteJournal], Swept | None]:
+    world = hosted.driver.world.id
+
+    def act(journal: SqliteJournal) -> Swept | None:
+        snapshots = tuple(row.seq for row in journal.snapshots(world))
+        if snapshots != marked.snapshots or tuple(journal.forks(world)) != marked.forks:
+            return None
+        frames = list(journal.read(world, marked.seq))
+        last = frames[-1].last if frames else marked.seq
+        frames += [frame for frame in _decided(node, hosted) if frame.seq > last]
+        marks = _tail_marks(hosted, marked, frames)
+        before = journal.seq_at(world, older_ns)
+        return journal.sweep(world, marked.kept | marks, before)
+
+    return act
+
+
+def _decided(node: Node, hosted: Hosted) -> list[Sealed]:
+    return [each.sealed for each in node.engine.ahead(hosted) if each.sealed is not None]
+
+
+def _tail_marks(hosted: Hosted, marked: Marked, frames: list[Sealed]) -> frozenset[bytes]:
+    """What the frames behind the first marking name, and what the live world still reads."""
+    blobs = hosted.driver.blobs
+    # Marked afresh: a blob that came meanwhile may name others, and was only a name before.
+    marks = Marks(blobs, partial(Catalogues().load, blobs=blobs))
+    marks.manifest(marked.manifest)
+    marks.tail(frames)
+    for store in hosted.driver.world.stores().values():
+        # The live world may still read the index of a snapshot that was just thinned out.
+        if store.root not in marked.kept:
+            marks.index(store.root)
+    return marks.digests()
+
+
+# ---- trimming -------------------------------------------------------------------------------
+
+
+async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, Any]:
+    """Move the floor of a world up to its newest snapshot below a sequence; see `trim`."""
+    order = Trim(world, before, archive, node.key.pair, node.clock.now_ns())
+    await node.read(lambda reader: archived(reader, order))
+
+    def move() -> tuple[Head, int]:
+        return node.writer.alone(lambda journal: move_floor(journal, order))
+
+    base, frames = await node.on_kernel(move)
+    swept = await collect(node, world, dry_run=False)
+    return {
+        "world": world,
+        "base_seq": base.seq,
+        "frames": frames,
+        "archive": str(archive),
+        "removed": swept["removed"],
+    }
