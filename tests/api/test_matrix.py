@@ -9,12 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tallystick.api.routes import OPEN, SCOPES, Route
+from tallystick.api.routes import OPEN, SCOPES, SESSION, Route
 from tallystick.api.table import TABLE
 from tallystick.api.who import new_secret
 from tests.api.rig import Served, bearer, serving
 
-CLOSED = [route for route in TABLE.routes if route.scope != OPEN]
+CLOSED = [r for r in TABLE.routes if r.scope not in (OPEN, SESSION)]
+BROWSER = [r for r in TABLE.routes if r.scope == SESSION]
 
 
 def path_of(route: Route, world: str = "main") -> str:
@@ -82,6 +83,10 @@ def test_every_route_refuses_bad_identities(tmp_path: Path) -> None:
                     quiet(await ask(served, route, path_of(route), headers), status)
                     asked += 1
             assert asked == 5 * len(CLOSED) >= 5 * 35
+            for route in BROWSER:  # no token at all is a session
+                everything = ("all", bearer(served.api.local), 401)
+                for _, headers, _ in [everything, *identities(served, route, tokens["read"])]:
+                    quiet(await ask(served, route, path_of(route), headers), 401)
             after = (await served.head(), await served.root(), sorted(served.node.names))
             assert before == after
 
@@ -112,7 +117,7 @@ def test_every_route_answers_its_own_scope(tmp_path: Path) -> None:
 @pytest.mark.clause("X-24")
 def test_the_open_routes_are_exactly_these() -> None:
     """10 section 6: what is open is listed by name; a new open route fails here."""
-    assert [r.path for r in TABLE.routes if r.scope == OPEN] == ["/v1/health"]
+    assert [r.path for r in TABLE.routes if r.scope == OPEN] == ["/v1/health", "/v1/session"]
 
 
 def spellings(path: str) -> list[str]:

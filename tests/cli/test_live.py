@@ -251,3 +251,19 @@ def test_a_node_that_is_not_there_is_unavailable(tmp_path: Path):
     (note / "token").write_text("x")
     bad = tally("world", "ls", "--data", str(tmp_path / ".tally"), "--json")
     assert (bad.code, bad.problem["code"]) == (2, "node.bad_note")
+
+
+def test_a_link_lets_a_browser_in(live: Live):
+    """09 section 2: `token create --ui` tells a link of this node; without one there is none."""
+    made = live.json("token", "create", "ada", "--ui")
+    url = json.loads((live.data / "run" / "node.json").read_text())["url"]
+    assert made["login"]["url"] == f"{url}/login#{made['login']['code']}"
+    nobody = tally("token", "create", "ada", "--ui", "--data", "/nonexistent/.tally", "--json")
+    assert (nobody.code, nobody.problem["code"]) == (3, "node.not_running")
+
+
+def test_replay_of_one_workflow(live: Live):
+    """ND-28: `--workflow` runs its ticks only; one that is not there is refused."""
+    greet(live, "Eve")
+    assert fits(live, "replay", "--workflow", GREETER)["ok"] is True
+    assert live.run("replay", "--workflow", "demo/none@1", "--json").code == 2

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from tallystick.errors import TallyError
+from tallystick.modules.python import Outcome, PythonRunner
+from tallystick.node.ops import Span
 from tests import orders
 from tests.node.rig import Bank, config, placed, running
 
@@ -99,3 +102,38 @@ def test_an_index_that_was_deleted_is_made_again(tmp_path: Path) -> None:
         assert places == [answer.seq, answer.seq]
 
     go(main())
+
+
+@pytest.mark.clause("X-02")
+def test_one_workflow_is_run_again_alone(tmp_path: Path) -> None:
+    """04 section 9: `replay --workflow` runs its ticks and folds the others as recorded."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await node.offer(world, *[placed(node, f"o-{i}") for i in range(5)])
+            assert await node.quiet(world, 30_000)
+            whole = await node.ops.replay(world)
+            parts = [
+                await node.ops.replay(world, Span(workflow=name))
+                for name in (orders.ORDERS, orders.LEDGER)
+            ]
+            assert all(part["ok"] for part in parts)
+            assert sum(part["ticks"] for part in parts) == whole["ticks"]
+            assert 0 < parts[1]["ticks"] < whole["ticks"]
+            assert parts[0]["root"] == whole["root"]
+            # Control: code that differs is found in its own workflow, and in no other.
+            changed = {**orders.FUNCTIONS, ("shop/code@1", "orders:ledger"): _other}
+            node.modules = lambda blobs: PythonRunner(changed)
+            assert (await node.ops.replay(world, Span(workflow=orders.ORDERS)))["ok"]
+            found = await node.ops.replay(world, Span(workflow=orders.LEDGER))
+            assert found["first_divergence"]["workflow"] == orders.LEDGER
+            with pytest.raises(TallyError) as caught:
+                await node.ops.replay(world, Span(workflow="shop/nothing@1"))
+            assert caught.value.code == "workflow.unknown"
+
+    go(main())
+
+
+def _other(*_given: Any) -> Any:
+    return Outcome({"orders": 7, "cents": 7})

@@ -40,4 +40,5 @@ async def make_app(node: Node, *, scheme: str = "http") -> Api:
     api.local = new_secret(LOCAL)
     everything = Identity(LOCAL, LOCAL, frozenset(SCOPES), (EVERY_WORLD,))
     tokens.put(hash_of(api.local), everything)
+    api.owner = everything
     return api

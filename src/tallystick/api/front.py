@@ -17,8 +17,9 @@ from tallystick.api.once import Keys
 from tallystick.api.refusals import NoRoute, TooSlow, WrongContent, WrongMethod
 from tallystick.api.request import Request, Response, query_of
 from tallystick.api.routes import OPEN, Route, Table
+from tallystick.api.sessions import HALF, Sessions
 from tallystick.api.who import NOBODY, Door, Identity, Tokens, check_scope, world_of
-from tallystick.errors import Rejected, TallyError, TooLarge
+from tallystick.errors import Forbidden, Rejected, TallyError, TooLarge
 from tallystick.node.node import Node
 
 Scope = Mapping[str, Any]
@@ -39,6 +40,8 @@ ALONE: Final = frozenset(
         b"idempotency-key",
         b"range",
         b"last-event-id",
+        b"cookie",
+        HALF,
     }
 )
 FIXED: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
@@ -53,7 +56,9 @@ class Api:
         self.door = door
         self.tokens = tokens
         self.keys = keys
+        self.sessions = Sessions(int(node.config.http.session_idle_h * 3600) * 1_000_000_000)
         self.local = ""
+        self.owner = NOBODY  # whoever may read the folder: the identity of `local`
         self.stopping = asyncio.Event()
         http = node.config.http
         self.body_max: int = http.max_body
@@ -70,7 +75,8 @@ class Api:
             route, named = self.table.find(method, path)
         except (NoRoute, WrongMethod):
             # Only the known may learn which paths exist.
-            self.tokens.identify(get(b"authorization"))
+            if self.sessions.identify(get(b"cookie"), get(HALF)) is None:
+                self.tokens.identify(get(b"authorization"))
             raise
         who = self._caller(route, headers)
         world = world_of(who, named["w"], self.node) if "w" in named else ""
@@ -80,8 +86,22 @@ class Api:
     def _caller(self, route: Route, headers: Headers) -> Identity:
         if route.scope == OPEN:
             return NOBODY
-        who = self.tokens.identify(headers.get(b"authorization"))
+        who = self._session(route, headers) or self.tokens.identify(headers.get(b"authorization"))
         check_scope(who, route)
+        return who
+
+    def _session(self, route: Route, headers: Headers) -> Identity | None:
+        """Who a browser speaks for; what it writes must come from our own page, as JSON."""
+        if b"authorization" in headers:
+            return None
+        who = self.sessions.identify(headers.get(b"cookie"), headers.get(HALF))
+        if who is None or route.method == "GET":
+            return who
+        if b"origin" not in headers:
+            raise Forbidden("a session writes from our own page", code="auth.foreign_origin")
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind and kind != wire.JSON and route.content in ("document", "large"):
+            raise WrongContent("a session writes JSON")
         return who
 
     def body_limit(self, route: Route) -> int:

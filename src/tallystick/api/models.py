@@ -154,10 +154,11 @@ class VerifyOptions(Body):
 
 
 class ReplayOptions(Body):
-    """Which part of a world is run again; 0 is genesis."""
+    """Which part of a world is run again; 0 is genesis; without a workflow, all of them."""
 
     from_seq: Natural | None = None
     to_seq: Positive | None = None
+    workflow: str | None = None
 
 
 class LeaseBody(Body):
@@ -187,12 +188,22 @@ class ProgressBody(Body):
 
 
 class NewToken(Body):
-    """A token to make; it can do no more than the one that makes it."""
+    """A token to make; it can do no more than the one that makes it.
+
+    With `ui` the answer holds the way in for a browser, too.
+    """
 
     principal: Annotated[str, Meta(min_length=1, max_length=200)]
     scopes: tuple[str, ...]
     worlds: tuple[Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9._-]{1,64})$")], ...] = ("*",)
     expires_ns: Positive | None = None
+    ui: bool = False
+
+
+class SessionCode(Body):
+    """The code of a link, which is spent with this."""
+
+    code: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{43}$")]
 
 
 class NewKey(Body):

@@ -20,6 +20,7 @@ from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.node import collecting
 from tallystick.node.asks import Reply
 from tallystick.node.node import Node
+from tallystick.node.ops import Span
 from tallystick.views import effects
 from tallystick.views.asks import ask_list
 
@@ -47,7 +48,8 @@ async def verify(request: Request) -> Response:
 async def replay(request: Request) -> Response:
     """POST W/replay: run the ticks again and compare bytes; the first difference is named."""
     body = request.read(ReplayOptions)
-    return Response(value=await request.node.ops.replay(request.world, body.from_seq, body.to_seq))
+    span = Span(body.from_seq, body.to_seq, body.workflow)
+    return Response(value=await request.node.ops.replay(request.world, span))
 
 
 async def make_backup(request: Request) -> Response:

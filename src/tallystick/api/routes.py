@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tallystick.api.request import Request, Response
 
 OPEN: Final = "open"
+SESSION: Final = "session"
 SCOPES: Final = (
     "read",
     "send",
@@ -71,7 +72,7 @@ class Route:
     parts: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.scope not in SCOPES and self.scope != OPEN:
+        if self.scope not in (*SCOPES, OPEN, SESSION):
             raise ValueError(f"{self.method} {self.path} needs a scope, not {self.scope!r}")
         if self.method not in METHODS or not self.path.startswith("/"):
             raise ValueError(f"no route is {self.method} {self.path}")

@@ -120,6 +120,7 @@ class Listening:
         bound = self._server.sockets[0].getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{self._address.scheme}://{shown}:{bound}"
+        self.api.sessions.cookie = b"tally_%d" % bound
         self._say_where()
 
     def _say_where(self) -> None:

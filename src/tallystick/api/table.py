@@ -23,7 +23,7 @@ from tallystick.api import (
     worlds,
 )
 from tallystick.api.openapi import openapi
-from tallystick.api.routes import OPEN, Route, Table
+from tallystick.api.routes import OPEN, SESSION, Route, Table
 
 METRICS: Final = "/metrics"
 _W: Final = "/v1/worlds/{w}"
@@ -74,6 +74,18 @@ NODE: Final = (
         once="never",
         whole_node=True,
     ),
+    Route(
+        "POST",
+        "/v1/session",
+        OPEN,
+        tokens.begin_session,
+        "a session for a code of a link",
+        (201, 422),
+        body=models.SessionCode,
+        content="document",
+        once="never",
+    ),
+    Route("DELETE", "/v1/session", SESSION, tokens.end_session, "end the session of this browser"),
     Route(
         "POST",
         "/v1/backup",

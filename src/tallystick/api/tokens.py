@@ -7,7 +7,7 @@ from typing import Any
 
 from tallystick.api import who
 from tallystick.api.cells import accepted
-from tallystick.api.models import NewKey, NewToken, RevokeBody
+from tallystick.api.models import NewKey, NewToken, RevokeBody, SessionCode
 from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
 from tallystick.api.who import Identity
@@ -54,7 +54,11 @@ async def make_token(request: Request) -> Response:
     await request.node.write(lambda journal: journal.put_token(row))
     identity = Identity(ident, row.principal, scopes, row.worlds, row.expires_ns)
     request.api.tokens.put(hashed, identity)
-    return Response(201, {**_shown(row), "token": secret})
+    made = {**_shown(row), "token": secret}
+    if body.ui:
+        code, until_ns = request.api.sessions.code(identity)
+        made["login"] = {"path": f"/login#{code}", "code": code, "expires_ns": until_ns}
+    return Response(201, made)
 
 
 async def revoke_token(request: Request) -> Response:
@@ -65,7 +69,36 @@ async def revoke_token(request: Request) -> Response:
     if not known:
         raise UnknownName("no token has this id", code="auth.unknown_token")
     request.api.tokens.forget(ident)
+    request.api.sessions.forget(ident)
     return Response(200, {"id": ident, "revoked_ns": now_ns})
+
+
+# ---- sessions -------------------------------------------------------------------------------
+
+
+async def begin_session(request: Request) -> Response:
+    """POST /v1/session: a session for a code; one half is a cookie, the other is in the answer."""
+    body = request.read(SessionCode)
+    api = request.api
+    made = api.sessions.begin(body.code)
+    who = made.identity
+    parts = [b"%s=%s" % (api.sessions.cookie, made.cookie.encode()), b"HttpOnly"]
+    parts += [b"SameSite=Strict", b"Path=/", *([b"Secure"] if api.door.is_tls else [])]
+    shown = {
+        "half": made.half,
+        "principal": who.principal,
+        "worlds": list(who.worlds),
+        "scopes": sorted(who.scopes),
+        "expires_ns": made.expires_ns,
+    }
+    return Response(201, shown, ((b"set-cookie", b"; ".join(parts)),))
+
+
+async def end_session(request: Request) -> Response:
+    """DELETE /v1/session: neither half is good for anything from now on."""
+    request.api.sessions.end(request.who.session)
+    gone = b"%s=; Max-Age=0; Path=/" % request.api.sessions.cookie
+    return Response(200, {"ended": True}, ((b"set-cookie", gone),))
 
 
 # ---- keys -----------------------------------------------------------------------------------

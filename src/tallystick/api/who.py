@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from tallystick.api.refusals import NoIdentity, WrongHost
-from tallystick.api.routes import OPEN, SCOPES, Route
+from tallystick.api.routes import OPEN, SCOPES, SESSION, Route
 from tallystick.errors import Forbidden, Rejected, UnknownName
 from tallystick.node.node import Node
 
@@ -37,6 +37,7 @@ class Identity:
     scopes: frozenset[str]
     worlds: tuple[str, ...]
     expires_ns: int | None = None
+    session: str = ""  # of a browser; empty for a token
 
     @property
     def everywhere(self) -> bool:
@@ -102,6 +103,11 @@ class Door:
         self._scheme = scheme
         self._seen: set[bytes] = set()  # hosts that were found good
 
+    @property
+    def is_tls(self) -> bool:
+        """True when callers come by TLS."""
+        return self._scheme == "https"
+
     def check(self, host: bytes | None, origin: bytes | None, site: bytes | None) -> None:
         """Refuse a foreign Host (421), and a foreign Origin or a cross-site fetch (403)."""
         if host in self._seen and origin is None and site is None:
@@ -120,7 +126,10 @@ class Door:
 
 def check_scope(who: Identity, route: Route) -> None:
     """Refuse a caller without the scope of the route, and name it."""
-    if route.scope != OPEN and route.scope not in who.scopes:
+    if route.scope == SESSION:
+        if not who.session:
+            raise NoIdentity("this route is for a session", code="auth.no_session")
+    elif route.scope != OPEN and route.scope not in who.scopes:
         raise Forbidden(
             f"this route needs the scope {route.scope}",
             code="auth.missing_scope",

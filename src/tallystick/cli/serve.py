@@ -17,6 +17,7 @@ from tallystick.node.config import Config, load_config
 
 SERVED = {"url": str, "stopped": str}
 LISTEN = opt("listen", "address and port, 127.0.0.1:8255")
+NO_OPEN = flag("no-open", "print the way in for a browser and open none")
 UNTIL_IDLE = flag("until-idle", "stop when nothing is left to do")
 
 
@@ -44,6 +45,7 @@ def _dev(call: Any, options: Options) -> Done:
         bundle=options["path"],
         until_idle=options["until_idle"],
         dev=True,
+        browse=not options["no_open"],
     )
     return Done(run(serving))
 
@@ -82,6 +84,7 @@ VERBS = (
             LISTEN,
             opt("bundle", "make the world from this when it is not there yet"),
             UNTIL_IDLE,
+            NO_OPEN,
             flag("insecure", "listen on an open address without TLS"),
         ),
         SERVED,
@@ -92,7 +95,7 @@ VERBS = (
         "dev",
         "run a .py file, folder or bundle, and take up its changes",
         _dev,
-        (arg("path"), LISTEN, UNTIL_IDLE),
+        (arg("path"), LISTEN, UNTIL_IDLE, NO_OPEN),
         SERVED,
         show.nothing,
         frozenset({OK, BAD, AWAY, BROKEN}),

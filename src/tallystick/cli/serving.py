@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
+import webbrowser
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +41,7 @@ class Serving:
     insecure: bool = False
     until_idle: bool = False
     dev: bool = False
+    browse: bool = False
 
 
 def run(serving: Serving) -> dict[str, Any]:
@@ -69,6 +74,7 @@ async def _run(serving: Serving) -> dict[str, Any]:
             await listening.start()
             serving.say("node.serving", f"serving {listening.url}", url=listening.url)
             node.log.say("info", "node.serving", listening.url)
+            welcome(listening, serving)
             try:
                 why = await _until(node, serving, signals)
                 # Requests are still answered while the node drains, so that whoever waits for
@@ -84,6 +90,18 @@ async def _run(serving: Serving) -> dict[str, Any]:
         raise failed
     serving.say("node.stopped", f"stopped: {why}")
     return {"url": listening.url, "stopped": why}
+
+
+def welcome(listening: Listening, serving: Serving) -> None:
+    """Tell the way in for a browser, and open it; without the UI's files there is none."""
+    if not files("tallystick").joinpath("ui", "index.html").is_file():
+        return
+    code, _ = listening.api.sessions.code(listening.api.owner)
+    link = f"{listening.url}/login#{code}"
+    serving.say("node.login", f"open {link}", link=link)
+    if serving.browse and sys.stderr.isatty():
+        # A browser may take its time, and must not hold the node up.
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
 
 async def _until(node: Node, serving: Serving, signals: Signals) -> str:

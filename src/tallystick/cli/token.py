@@ -6,9 +6,11 @@ import time
 from typing import Any
 
 from tallystick.cli import shapes, show
+from tallystick.cli.client import live_node
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
-from tallystick.cli.verb import Done, Options, Verb, arg, opt, posts, reads
+from tallystick.cli.verb import Done, Options, Verb, arg, flag, opt, posts, reads
+from tallystick.errors import Unavailable
 from tallystick.node.config_read import duration_ns
 
 SCOPES = ("read", "send")
@@ -22,7 +24,24 @@ def _create(call: Any, options: Options) -> Done:
     }
     if options["expires"]:
         body["expires_ns"] = time.time_ns() + duration_ns(options["expires"])
-    return Done(call.ask(Request("POST", "/v1/tokens", body=body)))
+    if not options["ui"]:
+        return Done(call.ask(Request("POST", "/v1/tokens", body=body)))
+    url = call.options.url or _url(call)
+    made = call.ask(Request("POST", "/v1/tokens", body={**body, "ui": True}))
+    made["login"]["url"] = url.rstrip("/") + made["login"].pop("path")
+    return Done(made)
+
+
+def _url(call: Any) -> str:
+    """Where the node of this folder listens; a session lives in a process, so one has to run."""
+    found = live_node(call.data)
+    if found is None:
+        raise Unavailable(
+            "a browser needs a running node",
+            code="node.not_running",
+            hint="start one with `tally serve`",
+        )
+    return found[0]
 
 
 def _words(given: tuple[str, ...]) -> list[str]:
@@ -39,6 +58,7 @@ VERBS = (
             opt("scopes", "what it may do (read,send)", multiple=True),
             opt("worlds", "where it may do it (all)", multiple=True),
             opt("expires", "after 24h, 30d, ..."),
+            flag("ui", "also a link that lets a browser in, once and within two minutes"),
         ),
         ANY,
     ),

@@ -79,6 +79,7 @@ class HttpSettings:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
     conns_per_client: int = 64
+    session_idle_h: float = 12.0
     feed_buffer: int = 10_000
 
 

@@ -6,18 +6,27 @@ They read over connections of their own, in worker threads, beside the node's wo
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
-from tallystick.errors import DiskFull, Rejected
+from tallystick.errors import DiskFull, Rejected, UnknownName
 from tallystick.journal.base import Reader
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.verify import verify as journal_verify
 from tallystick.kernel.replay import Found, open_world, verify
 from tallystick.kernel.roots import root
+from tallystick.kernel.world import World
 from tallystick.node.node import Node
 from tallystick.node.worlds import world_at
 from tallystick.values import canon
 from tallystick.views.shown import key_json
+
+
+class Span(NamedTuple):
+    """Which part of a history is run again: between two sequences, of one workflow or of all."""
+
+    from_seq: int | None = None
+    to_seq: int | None = None
+    workflow: str | None = None
 
 
 class Ops:
@@ -50,15 +59,12 @@ class Ops:
         except DiskFull:
             return  # what was done is done; only its age is not known
 
-    async def replay(
-        self, world: str, from_seq: int | None = None, to_seq: int | None = None
-    ) -> dict[str, Any]:
+    async def replay(self, world: str, span: Span | None = None) -> dict[str, Any]:
         """Run every tick again and compare bytes; the first difference is named (D2)."""
-        return await self._node.read(lambda reader: self._replay(reader, world, from_seq, to_seq))
+        return await self._node.read(lambda reader: self._replay(reader, world, span or Span()))
 
-    def _replay(
-        self, reader: Reader, world: str, from_seq: int | None, to_seq: int | None
-    ) -> dict[str, Any]:
+    def _replay(self, reader: Reader, world: str, span: Span) -> dict[str, Any]:
+        from_seq, to_seq, workflow = span
         upto = reader.head(world).seq if to_seq is None else to_seq
         begun = time.perf_counter()
         blobs = StagedBlobs(reader, world)
@@ -71,7 +77,8 @@ class Ops:
         begin = start.seq
         if begin > upto:
             raise Rejected(f"{upto} is before {begin}", code="replay.bad_range")
-        found = verify(start, reader.read(world, begin, upto))
+        _check_known(world_at(reader, world, runner, seq=upto), workflow)
+        found = verify(start, reader.read(world, begin, upto), workflow)
         seconds = max(time.perf_counter() - begun, 1e-9)
         expected = root(world_at(reader, world, runner, seq=upto))
         return {
@@ -85,6 +92,16 @@ class Ops:
             "ticks_per_s": round(found.ticks / seconds, 1),
             "first_divergence": None if found.first is None else _shown(found.first),
         }
+
+
+def _check_known(end: World, workflow: str | None) -> None:
+    """Refuse a name that would make every history equal, because nothing of it is run."""
+    if workflow is not None and workflow not in end.active.catalogue.workflows:
+        raise UnknownName(
+            f"no workflow {workflow} in the manifest at {end.seq}",
+            code="workflow.unknown",
+            where={"workflow": workflow},
+        )
 
 
 def _shown(found: Found) -> dict[str, Any]:
