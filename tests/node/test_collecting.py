@@ -79,6 +79,7 @@ def test_what_is_named_between_marking_and_sweep_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgets: bool
 ) -> None:
     """I21: a receipt names an old orphan meanwhile; control: a sweep that forgets the tail."""
+    # tidy: one story, told in its order.
 
     async def main() -> None:
         wanted: list[bytes] = []

@@ -6,6 +6,7 @@ Nothing of a world is touched before all of them are answered.
 The node's own server asks `admit` and `carry`; any other asks in ASGI.
 """
 
+# tidy: the order of the questions is one page.
 from __future__ import annotations
 
 import asyncio
