@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tallystick.api.cells import accepted
-from tallystick.api.models import Decision, IntentReceipt, Operation, RevokeBody
+from tallystick.api.models import Decision, IntentReceipt, Operation, RevokeGrantBody
 from tallystick.api.reads import live, near, page_of, serving_of
 from tallystick.api.refusals import BadReceipt
 from tallystick.api.request import Request, Response
@@ -185,8 +185,7 @@ def _dropped(reason: str, seq: int) -> TallyError:
 
 async def revoke_grant(request: Request) -> Response:
     """POST W/grants/{grant}/revoke: from now on it, and what derives from it, says no."""
-    body = request.read(RevokeBody)
-    given = RevokeGrant(
-        request.sample(), request.named["grant"], request.who.principal, body.reason
-    )
+    body = request.read(RevokeGrantBody)
+    who = (request.named["grant"], request.who.principal)
+    given = RevokeGrant(request.sample(), *who, body.reason, body.cancel_open)
     return await accepted(request, given)

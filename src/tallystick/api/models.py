@@ -218,3 +218,42 @@ class RevokeBody(Body):
     """Why something is revoked."""
 
     reason: Reason = ""
+
+
+class RevokeGrantBody(RevokeBody):
+    """Why a grant is revoked, and whether what is out under it is cancelled too."""
+
+    cancel_open: bool = False
+
+
+class NewProposal(Body):
+    """A change: one of a patch, a `.tally.zip`, and the id of a proposal to make anew."""
+
+    patch: Any = None
+    bundle: bytes | None = None
+    rebase: Name | None = None
+    description: Reason | None = None
+
+
+class VoteBody(Body):
+    """A word on a proposal; a seal is over `approval@1` and names its `at_ns`."""
+
+    report_hash: HashText | None = None
+    comment: Reason | None = None
+    seal: dict[str, Any] | None = None
+
+
+class ApplyBody(Body):
+    """How long new events may be refused so that what is open comes to its end."""
+
+    wait_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
+
+
+class MadeUp(Body):
+    """A request that nobody made: who would ask for what."""
+
+    workflow: str
+    effect: str
+    params: Any = None
+    key: str = "-"
+    cap_slot: str | None = None

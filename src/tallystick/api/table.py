@@ -24,6 +24,7 @@ from tallystick.api import (
 )
 from tallystick.api.openapi import openapi
 from tallystick.api.routes import OPEN, SESSION, Route, Table
+from tallystick.api.table_governance import GOVERNANCE
 
 METRICS: Final = "/metrics"
 _W: Final = "/v1/worlds/{w}"
@@ -337,17 +338,6 @@ EFFECTS: Final = (
         once="kept",
         found_again=(("status", "settled"),),
     ),
-    Route(
-        "POST",
-        f"{_W}/grants/{{grant}}/revoke",
-        "revoke",
-        effects.revoke_grant,
-        "revoke a grant and all that derives from it",
-        (202,),
-        body=models.RevokeBody,
-        content="document",
-        once="kept",
-    ),
     Route("GET", f"{_W}/asks", "read", ops.list_asks, "questions to people", query=_PAGE),
     Route(
         "POST",
@@ -464,4 +454,4 @@ EXECUTIONS: Final = (
     ),
 )
 
-TABLE: Final = Table([*NODE, *WORLD, *CELLS, *EFFECTS, *WORK, *EXECUTIONS])
+TABLE: Final = Table([*NODE, *WORLD, *CELLS, *EFFECTS, *GOVERNANCE, *WORK, *EXECUTIONS])

@@ -98,6 +98,8 @@ def problem_of(error: TallyError) -> dict[str, Any]:
     }
     if "path" in where:
         found["path"] = where["path"]
+    if "blockers" in where:
+        found["blockers"] = where["blockers"]
     if "retry_after_ms" in where:
         found["retry_after_ms"] = where["retry_after_ms"]
     if error.hint:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from tallystick.cli.client import Client, SocketClient, live_node
+from tallystick.cli.client import TIMEOUT_S, Client, SocketClient, live_node
 from tallystick.cli.problem import error_of
 from tallystick.cli.request import Reply, Request
 from tallystick.errors import NotOwner
@@ -50,6 +50,7 @@ class LiveCall:
         self._client: Client | None = None
         self._active = False
         self._executors: tuple[str, ...] = ()
+        self._patience_s = TIMEOUT_S
 
     @property
     def world(self) -> str:
@@ -85,6 +86,10 @@ class LiveCall:
         self._active = True
         self._executors = tuple(executors)
 
+    def be_patient(self, seconds: float) -> None:
+        """Wait for an answer this much longer than usual."""
+        self._patience_s = TIMEOUT_S + seconds
+
     def client(self) -> Client:
         """Whoever answers: `--url`, the node that serves the folder, or the files themselves."""
         if self._client is None:
@@ -94,11 +99,11 @@ class LiveCall:
     def _connect(self) -> Client:
         if self.options.url:
             token = self.options.token or os.environ.get("TALLY_TOKEN", "")
-            return SocketClient(self.options.url, token)
+            return SocketClient(self.options.url, token, self._patience_s)
         found = live_node(self.data)
         if found is not None:
             url, token = found
-            return SocketClient(url, self.options.token or token)
+            return SocketClient(url, self.options.token or token, self._patience_s)
         return self._here()
 
     def _here(self) -> Client:

@@ -210,3 +210,21 @@ SENT_MANY: Final = {
     "seq": (int, None),
     "quiet?": bool,
 }
+JUDGED: Final = {
+    "workflow": str,
+    "effect": str,
+    "decision": str,
+    "code": (str, None),
+    "message": (str, None),
+    "hold": ANY,
+    "judged": [ANY],
+    "as_of": int,
+}
+FLOWS: Final = {
+    "flows": [ANY],
+    "budgets": [ANY],
+    "queue": [ANY],
+    "queued": int,
+    "now_ns": int,
+    "as_of": int,
+}

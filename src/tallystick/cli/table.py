@@ -16,6 +16,7 @@ from tallystick.cli import (
     demo,
     doctor,
     effect,
+    gov,
     init,
     journal,
     key,
@@ -44,6 +45,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     *trace.VERBS,
     *prove.VERBS,
     *bundle.VERBS,
+    *gov.VERBS,
     *lint.VERBS,
     *check.VERBS,
     *playbook.VERBS,
@@ -64,6 +66,7 @@ NOUNS: Final[Mapping[str, str]] = MappingProxyType(
         "journal": "what was written, in order",
         "ask": "questions that wait for a person",
         "bundle": "definitions and artifacts, the unit of upgrade",
+        "gov": "changes of the bundle: propose, shadow, approve, apply",
         "playbook": "nets written in YAML, and their executions",
         "key": "signing keys",
         "secret": "values that effects need and nobody sees",
@@ -73,7 +76,6 @@ NOUNS: Final[Mapping[str, str]] = MappingProxyType(
 # Nouns of the design that a later release brings; each answers plainly and ends with 2.
 LATER: Final = (
     "frame",
-    "gov",
     "provenance",
     "reaction",
     "reflection",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from string import hexdigits
 from typing import Any, Final
 
@@ -56,6 +58,21 @@ def _asks(path: str, drawn: str | None = None) -> Run:
     return run
 
 
+def _explain(call: Any, options: Options) -> Done:
+    if options["what"] != ("policy",):
+        return _asks("/explain")(call, options)
+    if not options["effect"] or not options["workflow"]:
+        raise Rejected("say --effect and --workflow", code="request.usage")
+    text = options["params"] or "null"
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text("utf-8")
+    body = {**picked(("effect", "workflow", "key"), options), "params": json.loads(text)}
+    if options["slot"]:
+        body["cap_slot"] = options["slot"]
+    query = picked(("at",), options)
+    return Done(call.ask(Request("POST", filled(W + "/explain", call, {}), query, body)))
+
+
 def drawing(console: Console, value: Any) -> None:
     """The picture that came with the answer, or the timeline of a cell."""
     if isinstance(value.get("text"), str):
@@ -89,6 +106,12 @@ def _short(text: str | None) -> str:
 
 def reasons(console: Console, value: Any) -> None:
     """Why: one line for each reason, or for each thing that keeps a world from resting."""
+    if "judged" in value:
+        for stage in value["judged"]:
+            line = f"{stage['stage']:<11} {stage['verdict']:<11} {show.text_of(stage['detail'])}"
+            console.print(escape(line), soft_wrap=True)
+        console.print(f"{value['decision']}  {value['code'] or ''}")
+        return
     if "quiescent" in value:
         console.print("nothing is open" if value["quiescent"] else "not quiescent:")
         for each in value["blockers"]:
@@ -118,10 +141,18 @@ VERBS = (
     ),
     Verb(
         "explain",
-        "why it waits, or was refused",
-        _asks("/explain"),
-        (WHAT, AT),
-        (shapes.EXPLAIN, shapes.EXPLAIN_WORLD),
+        "why it waits, or was refused; `explain policy` judges a made-up request",
+        _explain,
+        (
+            WHAT,
+            opt("effect", "policy: the effect that would be asked for"),
+            opt("workflow", "policy: who would ask"),
+            opt("params", "policy: JSON, or @FILE"),
+            opt("key", "policy: the cell that would ask"),
+            opt("slot", "policy: the slot it would name"),
+            AT,
+        ),
+        (shapes.EXPLAIN, shapes.EXPLAIN_WORLD, shapes.JUDGED),
         reasons,
     ),
 )

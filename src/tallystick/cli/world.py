@@ -40,6 +40,10 @@ def _create(call: Call, options: Options) -> Done:
     return Done(call.ask(Request("POST", "/v1/worlds", body=body)))
 
 
+def _show(call: Call, options: Options) -> Done:
+    return reads(NAMED + "/flows" if options["flows"] else NAMED, "at")(call, options)
+
+
 def _remove(call: Call, options: Options) -> Done:
     if not options["yes"]:
         raise Rejected(
@@ -102,9 +106,9 @@ VERBS = (
     Verb(
         "world show",
         "what the node knows of a world",
-        reads(NAMED, "at"),
-        (arg("name"), AT),
-        shapes.WORLD,
+        _show,
+        (arg("name"), flag("flows", "how full its flows and budgets are"), AT),
+        (shapes.WORLD, shapes.FLOWS),
     ),
     Verb(
         "world rm",

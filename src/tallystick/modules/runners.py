@@ -152,6 +152,13 @@ class Runners:
         answer: bytes | Halted = made(catalogue, data)
         return answer
 
+    def load(self, catalogue: Catalogue, workflow: Workflow) -> None:
+        """Load the code of a workflow; raises what is wrong with it."""
+        if workflow.module_runtime == "python":
+            self._entry(catalogue, workflow)
+        else:
+            self._lane(workflow.module_runtime)
+
     # ---- loading ----------------------------------------------------------------------------
 
     def _lane(self, kind: str) -> Runner | None:

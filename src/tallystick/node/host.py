@@ -33,6 +33,7 @@ from tallystick.node.duties import Duties
 from tallystick.node.engine import Engine, Out, Pace
 from tallystick.node.files import Files, Lock
 from tallystick.node.gauges import Gauges
+from tallystick.node.governing import Governing
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
 from tallystick.node.keys import node_key
@@ -102,6 +103,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.asks = Asks(node)
     node.work = Work(node)
     node.ops = Ops(node)
+    node.governing = Governing(node)
     Gauges(node)
     node.writer.start()
     node.engine.start()

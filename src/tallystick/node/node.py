@@ -54,6 +54,7 @@ from tallystick.views.waiting import Serving
 if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.asks import Asks
     from tallystick.node.duties import Duties
+    from tallystick.node.governing import Governing
     from tallystick.node.ops import Ops
     from tallystick.node.outside import Outside
     from tallystick.node.resume import Resume
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
 T = TypeVar("T")
 
 _RETRY_MS = 200
+_UPGRADING_MS = 1000
 _QUIET_LOOK_S = 0.01
 
 
@@ -102,6 +104,7 @@ class Node:
         self.passive = False
         self.names: dict[str, str] = {}
         self.lanes: dict[str, Lane] = {}
+        self.closed: dict[str, int] = {}  # worlds that take no events while they are changed
         self.looking: dict[str, None] = {}  # worlds that a passive node has not written to
         self.feed = Feed(self._frames, config.http.feed_buffer)
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
@@ -120,6 +123,7 @@ class Node:
         self.asks: Asks
         self.work: Work
         self.ops: Ops
+        self.governing: Governing
 
     # ---- what is here -----------------------------------------------------------------------
 
@@ -191,6 +195,12 @@ class Node:
     def _enter(self, world: str, hosted: Hosted, tickets: list[Ticket], size: int) -> None:
         if self.stopping:
             raise Unavailable("the node is stopping", code="node.stopping")
+        if world in self.closed:
+            raise Unavailable(
+                "the world is being upgraded",
+                code="world.upgrading",
+                where={"retry_after_ms": _UPGRADING_MS},
+            )
         lane, limits = self.lanes[world], self.config.ingress
         waiting = lane.count - hosted.taken
         if waiting + len(tickets) > limits.queue or (

@@ -1,0 +1,217 @@
+"""`tally gov`: propose a change, try it, decide about it, apply it; revoke a grant."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from tallystick.cli import shapes, show
+from tallystick.cli.problem import Refused
+from tallystick.cli.request import Request
+from tallystick.cli.shape import ANY, HASH
+from tallystick.cli.verb import (
+    AFTER,
+    AT,
+    LIMIT,
+    REASON,
+    Done,
+    Options,
+    Run,
+    Verb,
+    W,
+    arg,
+    filled,
+    flag,
+    opt,
+    picked,
+    reads,
+)
+from tallystick.errors import Rejected
+
+ALL: Final = W + "/proposals"
+ONE: Final = ALL + "/{proposal}"
+_LENGTH: Final = re.compile(r"(\d{1,6})(ms|s|m|h)?")
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}
+
+
+def _propose(call: Any, options: Options) -> Done:
+    ways = [options["patch"], options["bundle"], options["rebase"]]
+    if sum(way is not None for way in ways) != 1:
+        raise Rejected("say one of PATCH, --bundle and --rebase", code="request.usage")
+    body: dict[str, Any] = picked(("rebase", "description"), options)
+    if options["patch"] is not None:
+        body["patch"] = json.loads(Path(options["patch"]).read_text("utf-8"))
+    if options["bundle"] is not None:
+        from tallystick.cli.sources import bundle_at  # noqa: PLC0415  # only builders need it
+
+        made = bundle_at(options["bundle"], authority=options["authority"])
+        body["bundle"] = base64.b64encode(made.to_zip()).decode("ascii")
+    return Done(call.ask(Request("POST", filled(ALL, call, {}), body=body)))
+
+
+def _vote(decision: str) -> Run:
+    def run(call: Any, options: Options) -> Done:
+        path = filled(f"{ONE}/{decision}", call, options)
+        body: dict[str, Any] = picked(("comment", "report_hash"), options)
+        if options["sign"] is not None:
+            body["seal"] = _seal(call, options, decision)
+        return Done(call.ask(Request("POST", path, body=body)))
+
+    return run
+
+
+def _seal(call: Any, options: Options, decision: str) -> dict[str, Any]:
+    """The seal of a key of this folder over the decision, as the principal whose key it is."""
+    from tallystick.node.keys import find_key  # noqa: PLC0415  # only who signs needs keys
+    from tallystick.values.seal import approval_statement  # noqa: PLC0415
+
+    if options["as"] is None:
+        raise Rejected("say --as PRINCIPAL: whose key it is", code="request.usage")
+    shown = call.ask(Request("GET", filled(ONE, call, options)))
+    world = call.ask(Request("GET", filled(W, call, {})))["world"]
+    at_ns = time.time_ns()
+    statement = approval_statement(
+        world=world,
+        proposal=shown["proposal"],
+        bundle=shown["bundle"],
+        report_hash=shown["report_hash"],
+        decision=decision,
+        principal=options["as"],
+        at_ns=at_ns,
+    )
+    made = find_key(call.data / "keys", options["sign"]).pair.sign(statement)
+    return {**made, "sig": base64.b64encode(made["sig"]).decode("ascii"), "at_ns": at_ns}
+
+
+def _apply(call: Any, options: Options) -> Done:
+    wait_ms = 0 if options["wait"] is None else _length(options["wait"])
+    call.be_patient(wait_ms / 1000)
+    body = {"wait_ms": wait_ms} if wait_ms else {}
+    try:
+        return Done(call.ask(Request("POST", filled(f"{ONE}/apply", call, options), body=body)))
+    except Refused as why:
+        _blockers(call.console, why.where)
+        raise
+
+
+def _length(text: str) -> int:
+    found = _LENGTH.fullmatch(text)
+    if found is None:
+        raise Rejected(
+            f"{text!r} is no length of time", code="request.usage", hint="say 30s or 10m"
+        )
+    return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+def _blockers(console: Console, where: Any) -> None:
+    """What is open, one a line."""
+    for kind, detail in where.get("blockers", ()):
+        place = f"{detail.get('workflow')}[{detail.get('key')}]"
+        if kind == "intent_open":
+            held = "" if detail.get("hold") is None else f"  held: {detail['hold']['kind']}"
+            text = f"{detail['intent']}  {detail['effect']}  of {place}{held}"
+        elif kind == "mailbox":
+            text = f"{place}  {detail['events']} events"
+        else:
+            text = f"{place}  {detail.get('status', '')} since seq {detail.get('since_seq', '-')}"
+        console.print(f"  {kind:<12} {escape(text)}", soft_wrap=True, highlight=False)
+
+
+def _revoke(call: Any, options: Options) -> Done:
+    body = picked(("reason", "cancel_open"), options)
+    return Done(
+        call.ask(Request("POST", filled(W + "/grants/{grant}/revoke", call, options), body=body))
+    )
+
+
+PROPOSAL: Final = {
+    "proposal": str,
+    "state": str,
+    "author": str,
+    "base": HASH,
+    "bundle": HASH,
+    "report_hash": (HASH, None),
+    "complete": bool,
+    "proof_hash": (HASH, None),
+    "votes": int,
+    "needed": int,
+}
+WHICH = arg("proposal")
+VOTE = (
+    WHICH,
+    opt("comment", "why; it is kept in the journal"),
+    opt("report-hash", "the report that was read"),
+    opt("sign", "seal the decision with this key of the folder"),
+    opt("as", "the principal whose key it is"),
+)
+VOTED = {"proposal": str, "seq": int, "decision": str, "approvals": int, "needed": int}
+
+VERBS = (
+    Verb(
+        "gov propose",
+        "propose a patch, a bundle, or a stale proposal anew",
+        _propose,
+        (
+            arg("patch", required=False),
+            opt("bundle", "bundle, folder or .py file"),
+            opt("rebase", "proposal to make anew for the active manifest"),
+            opt("description", "what it is for"),
+            opt("authority", "structural: grant what is asked for", default="structural"),
+        ),
+        {"proposal": str, "bundle": HASH, "manifest": HASH, "summary": ANY, "seq": int},
+    ),
+    Verb(
+        "gov ls",
+        "changes that were proposed",
+        reads(ALL, "state", "limit", "after", "at"),
+        (opt("state", "only in this state"), LIMIT, AFTER, AT),
+        shapes.items(PROPOSAL),
+        show.columns("proposal", "state", "author", "votes", "needed", "bundle"),
+    ),
+    Verb(
+        "gov show",
+        "one proposal: what it changes, and what is missing",
+        reads(ONE, "at"),
+        (WHICH, AT),
+        {
+            **PROPOSAL,
+            "manifest": HASH,
+            "patch": ANY,
+            "approvals": [ANY],
+            "rules": ANY,
+            "code": (str, None),
+            "as_of": int,
+        },
+    ),
+    Verb("gov approve", "say yes to a proposal", _vote("approve"), VOTE, VOTED),
+    Verb("gov reject", "say no to a proposal; one no is final", _vote("reject"), VOTE, VOTED),
+    Verb(
+        "gov apply",
+        "switch to the bundle of a proposal",
+        _apply,
+        (WHICH, opt("wait", "refuse new events for so long until nothing is open: 30s, 10m")),
+        {"proposal": str, "status": str, "seq": int, "manifest": HASH, "checkpoint": int},
+    ),
+    Verb(
+        "gov pins",
+        "cells that still run under older definitions",
+        reads(W + "/pins", "at"),
+        (AT,),
+        {"items": [ANY], "count": int, "next": None, "as_of": int},
+        show.columns("workflow", "key", "manifest", "last_seq"),
+    ),
+    Verb(
+        "gov revoke",
+        "revoke a grant at once, and all that derives from it",
+        _revoke,
+        (arg("grant"), REASON, flag("cancel-open", "also cancel what is out under it")),
+        shapes.SEQ,
+    ),
+)

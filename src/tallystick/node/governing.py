@@ -1,0 +1,275 @@
+"""Governing: proposals of a node's worlds, from the candidate to the switch (06 sections 6 to 8).
+
+What is decided is decided by the kernel; here a patch becomes a candidate, reports are made, the
+modules of a candidate are tried, and callers, also workflows that ask by effects, are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import (
+    BadDefinition,
+    Conflict,
+    NotQuiescent,
+    Rejected,
+    TallyError,
+    UnknownName,
+)
+from tallystick.governance import patch as patches
+from tallystick.governance.patch import Blobs, Compiled
+from tallystick.governance.sealed import check_sealed
+from tallystick.journal.base import Reader
+from tallystick.kernel import quiescence
+from tallystick.kernel.draft import Answer
+from tallystick.kernel.inputs import Activate, Fail, Propose, Sample, Vote
+from tallystick.kernel.proposals import Proposal
+from tallystick.kernel.propose import known
+from tallystick.kernel.world import World
+from tallystick.model.bundle import Bundle, from_zip
+from tallystick.model.frames import open_frame
+from tallystick.model.records import Proposed
+from tallystick.node.node import Node
+from tallystick.node.probe import tried
+from tallystick.values import canon
+
+_LOOK_S: Final = (0.02, 2.0)  # between two looks at what is open: at first, and at most
+
+
+class Asker(NamedTuple):
+    """Who asks, with what sample of time and chance; `intent` is a workflow's effect."""
+
+    principal: str
+    sample: Sample
+    intent: bytes | None = None
+
+
+class Wish(NamedTuple):
+    """What is proposed: a patch, a container, or the patch of an older proposal once more."""
+
+    patch: Any = None
+    bundle: bytes | None = None
+    rebase: str | None = None
+    description: str | None = None
+
+
+class Governing:
+    """The governance of a node; used on the io thread."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._tried: dict[bytes, None] = {}
+
+    # ---- proposing --------------------------------------------------------------------------
+
+    async def propose(self, world: str, wish: Wish, asker: Asker) -> dict[str, Any]:
+        """Compile what is wished for and propose it; its id, its bundle and what it changes."""
+        manifest, principals = await self._node.look(world, _in_force)
+        made = await self._node.read(lambda reader: _compiled(reader, world, manifest, wish))
+        bundle = made.bundle
+        await self._node.read(
+            lambda reader: check_sealed(
+                bundle, patches.bundle_of(manifest, _blobs(reader, world)), principals
+            )
+        )
+        document = canon.encode(made.patch)
+        digest = canon.digest_of(document)
+        given = Propose(
+            asker.sample,
+            manifest,
+            bundle.root_digest,
+            bundle.manifest_digest,
+            digest,
+            {**bundle.blobs(), digest: document},
+            made.summary,
+            asker.principal,
+            wish.description,
+            wish.rebase,
+            asker.intent,
+        )
+        answer = await self._node.one(world, given)
+        return {
+            "proposal": answer.detail["proposal"],
+            "bundle": bundle.root,
+            "manifest": canon.text_of(bundle.manifest_digest),
+            "summary": made.summary,
+            "seq": answer.seq,
+        }
+
+    async def candidate(self, world: str, ident: str) -> tuple[Proposal, Bundle]:
+        """A proposal that is not over, and its bundle."""
+        proposal = await self._node.look(world, lambda live: known(live, ident))
+        bundle = await self._node.read(
+            lambda reader: patches.bundle_of(proposal.manifest, _blobs(reader, world))
+        )
+        return proposal, bundle
+
+    async def vote(self, world: str, given: Vote) -> dict[str, Any]:
+        """Count a word on a proposal."""
+        answer = await self._node.one(world, given)
+        return {"proposal": given.proposal, "seq": answer.seq, **answer.detail}
+
+    # ---- applying ---------------------------------------------------------------------------
+
+    async def apply(
+        self, world: str, ident: str, asker: Asker, wait_s: float = 0.0
+    ) -> dict[str, Any]:
+        """Switch to a proposal's bundle at quiescence; refuses with every blocker named.
+
+        With a wait, new events are refused while what is open comes to its end.
+        """
+        await self._prepare(world, ident, asker)
+        if wait_s > 0:
+            async with self._closed(world):
+                await self._quiet(world, asker.intent, wait_s)
+                return await self._switch(world, ident, asker)
+        return await self._switch(world, ident, asker)
+
+    async def _prepare(self, world: str, ident: str, asker: Asker) -> None:
+        """Try the modules of a candidate; what cannot be loaded ends its proposal."""
+        proposal, bundle = await self.candidate(world, ident)
+        if proposal.bundle in self._tried:
+            return
+        try:
+            await tried(bundle)
+        except BadDefinition as why:
+            said = (ident, why.code, why.message, asker.principal)
+            await self._node.one(world, Fail(asker.sample, *said, asker.intent))
+            raise
+        self._tried[proposal.bundle] = None
+
+    async def _switch(self, world: str, ident: str, asker: Asker) -> dict[str, Any]:
+        node = self._node
+        manifest = await node.look(world, _manifest)
+        given = Activate(
+            asker.sample,
+            b"",
+            b"",
+            manifest,
+            {},
+            asker.principal,
+            proposal=ident,
+            intent=asker.intent,
+        )
+        answer = await node.one(world, given)
+        return await self._switched(world, ident, answer)
+
+    async def _switched(self, world: str, ident: str, answer: Answer) -> dict[str, Any]:
+        if answer.kind == "refused":
+            raise refusal(ident, answer)
+        row = await self._node.duties.checkpoint(world)
+        return {
+            "proposal": ident,
+            "status": "applied",
+            "seq": answer.seq,
+            "manifest": canon.text_of(row.manifest),
+            "checkpoint": row.seq,
+        }
+
+    @asynccontextmanager
+    async def _closed(self, world: str) -> AsyncIterator[None]:
+        """No new events of a world for a while; open again whatever comes of it."""
+        closed = self._node.closed
+        closed[world] = closed.get(world, 0) + 1
+        try:
+            yield
+        finally:
+            closed[world] -= 1
+            if not closed[world]:
+                del closed[world]
+
+    async def _quiet(self, world: str, asking: bytes | None, wait_s: float) -> None:
+        """Wait until nothing is open, or for so long; who asks again is told what still is."""
+        until = self._node.loop.time() + wait_s
+        pause = _LOOK_S[0]
+        while True:
+            open_ = await self._node.look(world, lambda live: quiescence.named(live, asking)[1])
+            left = until - self._node.loop.time()
+            if not open_ or left <= 0:
+                return
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 2, _LOOK_S[1])
+
+
+def refusal(ident: str, answer: Answer) -> TallyError:
+    """A refused activation as the error that its caller is told."""
+    detail: Mapping[str, Any] = answer.detail
+    where = {"proposal": ident, "seq": answer.seq, **detail}
+    if detail["code"] == "gov.stale_base":
+        return Conflict(
+            f"{ident} was made for another manifest",
+            code="gov.stale_base",
+            where=where,
+            hint=f"`tally gov propose --rebase {ident}` makes a new one",
+        )
+    return NotQuiescent(
+        f"blocked: {_counted(detail)}",
+        code=detail["code"],
+        where=where,
+        hint=f"finish or cancel them, or `tally gov prove {ident}`",
+    )
+
+
+def _counted(detail: Mapping[str, Any]) -> str:
+    words = {
+        "cell_open": "cell",
+        "intent_open": "intent",
+        "mailbox": "mailbox",
+        "ready": "ready cell",
+    }
+    kinds = [kind for kind, _ in detail["blockers"]]
+    parts = [
+        f"{kinds.count(kind)} {word}{'s' if kinds.count(kind) > 1 else ''} open"
+        for kind, word in words.items()
+        if kind in kinds
+    ]
+    more = detail["count"] - len(kinds)
+    return ", ".join([*parts, f"{more} more"] if more else parts)
+
+
+def _manifest(world: World) -> bytes:
+    return world.manifest
+
+
+def _in_force(world: World) -> tuple[bytes, tuple[Mapping[str, Any], ...]]:
+    held = world.active.catalogue.manifest.get("governance", {})
+    return world.manifest, tuple(held.get("principals", ()))
+
+
+def _blobs(reader: Reader, world: str) -> Blobs:
+    return Blobs(lambda digest: reader.blob(world, digest))
+
+
+def _compiled(reader: Reader, world: str, manifest: bytes, wish: Wish) -> Compiled:
+    """The candidate that somebody wishes for."""
+    given = [part for part in (wish.patch, wish.bundle, wish.rebase) if part is not None]
+    if len(given) != 1:
+        raise Rejected(
+            "say one of patch, bundle and rebase", code="gov.bad_patch", where={"path": "/"}
+        )
+    blobs = _blobs(reader, world)
+    active = patches.bundle_of(manifest, blobs)
+    if wish.bundle is not None:
+        return patches.derived(from_zip(wish.bundle), active)
+    if wish.rebase is not None:
+        return patches.rebased(_patch_of(reader, world, wish.rebase), active, blobs)
+    return patches.compiled(wish.patch, active, blobs)
+
+
+def _patch_of(reader: Reader, world: str, ident: str) -> dict[str, Any]:
+    """The patch of any proposal of a world's journal, also of one that is over."""
+    seq = int(ident[2:]) if ident.startswith("p-") and ident[2:].isdigit() else 0
+    frames = reader.read(world, seq - 1, seq) if 0 < seq <= reader.head(world).seq else ()
+    for frame in frames:
+        for record in open_frame(frame.body)[3]:
+            if isinstance(record, Proposed) and record.proposal == ident:
+                data = reader.blob(world, record.patch)
+                assert data is not None, "the patch of a proposal is kept with it"
+                found: dict[str, Any] = canon.decode(data)
+                return found
+    raise UnknownName(
+        f"no proposal {ident} here", code="gov.unknown_proposal", where={"proposal": ident}
+    )
