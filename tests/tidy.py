@@ -22,9 +22,9 @@ FUNCTION_SOFT, FUNCTION_HARD = 30, 60
 LINE_MAX, ARGUMENTS_MAX, NESTING_MAX = 100, 5, 4
 PURE_ROOMS = (
     *("values", "model", "authority", "kernel", "modules", "workflow", "playbooks"),
-    *("reactions", "views"),
+    *("reactions", "governance", "views"),
 )
-BELOW_NODE = (*PURE_ROOMS, "governance", "journal", "executors")
+BELOW_NODE = (*PURE_ROOMS, "journal", "executors")
 BAD_NAMES = frozenset({"utils", "util", "common", "core", "helpers", "helper", "manager", "misc"})
 EXCUSE = re.compile(r"# tidy: \S.{5,}")
 

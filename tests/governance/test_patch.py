@@ -52,6 +52,7 @@ def test_the_active_bundle_is_found_again() -> None:
     assert again.root == BASE.root
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("X-19")
 def test_a_patch_makes_one_candidate() -> None:
     """AG-17: add, replace, remove and set give one bundle, equal to one that was built so."""

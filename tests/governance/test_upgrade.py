@@ -52,6 +52,7 @@ def test_an_upgrade_over_http(tmp_path: Path) -> None:
     applied when all is quiet; a second one on the same base is stale and is rebased.
     """
 
+    # tidy: one story, told in order.
     async def main() -> None:
         printer = Printer()
         printer.paper = asyncio.Event()
@@ -175,6 +176,7 @@ def _with_artifact(node: dict[str, Any], root: str) -> dict[str, Any]:
     return {**node, "runtime": {**runtime, "artifact": artifact}}
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("K-29", "X-24")
 def test_authority_flows_and_revocation(tmp_path: Path) -> None:
     """AG-05: what may be done is shown and explained; a revoked grant says no at once, and what
@@ -182,6 +184,7 @@ def test_authority_flows_and_revocation(tmp_path: Path) -> None:
     """
     flows = [{"name": "paper", "match": {"effect": PRINT}, "max_open": {"world": 1}}]
 
+    # tidy: one story, told in order.
     async def main() -> None:
         printer = Printer()
         printer.paper = asyncio.Event()

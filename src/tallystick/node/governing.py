@@ -65,6 +65,7 @@ class Governing:
 
     # ---- proposing --------------------------------------------------------------------------
 
+    # tidy: one story, told in order.
     async def propose(self, world: str, wish: Wish, asker: Asker) -> dict[str, Any]:
         """Compile what is wished for and propose it; its id, its bundle and what it changes."""
         manifest, principals = await self._node.look(world, _in_force)

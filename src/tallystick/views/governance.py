@@ -71,6 +71,7 @@ def _text(digest: bytes | None) -> str | None:
 # ---- authority ------------------------------------------------------------------------------
 
 
+# tidy: one shape, all of its fields.
 def authority(world: World) -> dict[str, Any]:
     """Grants with what became of them, rules in their order, who governs, and pinned cells."""
     catalogue = world.active.catalogue
