@@ -8,42 +8,41 @@ What the watcher does is done here by hand: look at the directory, derive, submi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tallystick.executors.base import Failed, Job, Ok, Outcome
 from tallystick.executors.file import FileExecutor, FileSettings
 from tallystick.journal.memory import MemoryJournal
-from tallystick.kernel.inputs import Clock, Settle, Submit
+from tallystick.kernel.inputs import Clock, Operate, Settle, Submit
+from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
 from tallystick.node.driver import Published
 from tallystick.node.receipts import Ended, receipts_of
-from tallystick.node.worlds import NewWorld, create_world
-from tallystick.reactions import guards, ids
+from tallystick.node.worlds import NewWorld, create_world, open_driver
+from tallystick.reactions import ids
 from tallystick.reactions.bundle import reaction_documents
+from tallystick.reactions.cell import Turn
 from tallystick.reactions.document import Definition, load
 from tallystick.reactions.heads import Head, bare_id, head_of
 from tallystick.reactions.observation import Derived, Observation, Request
 from tallystick.reactions.stamps import Stamps
-from tallystick.reactions.tree import DIRECTORY, FILE, Tree, TreeNode, tree_id, with_changes
+from tallystick.reactions.tree import DIRECTORY, FILE, LINK, Tree, TreeNode, tree_id, with_changes
 from tallystick.reactions.tree import EMPTY as NOTHING
 from tallystick.reactions.triggers import derive
 from tallystick.values import canon
 from tests.executors.jobs import Heard
-from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of, check
+from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
 
 WS = "ws-1"
 MS = 1_000_000
 SECOND = 1_000 * MS
 FILES = ("sys/file.read@1", "sys/file.write@1", "sys/file.delete@1")
 TIMER = "sys/timer.set@1"
-Scenario = Callable[[Path], None]
 
 
 class Kept:
@@ -62,14 +61,18 @@ class Kept:
         return canon.hash_of(body)
 
 
-def look(root: Path, hidden: Iterable[str] = (".tally", ".reactions")) -> Tree:
+def look(root: Path) -> Tree:
     """The tree of a directory, read whole: what a scan would find, without its speed."""
     leaves: dict[bytes, TreeNode | None] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if name.split("/", maxsplit=1)[0] in hidden or name.endswith(".stage"):
+        hidden = name.split("/", maxsplit=1)[0] in (".tally", ".reactions")
+        if hidden or name.endswith(".stage"):
             continue
-        if path.is_dir():
+        if path.is_symlink():
+            target = os.fsencode(path.readlink())
+            leaves[name.encode()] = TreeNode(LINK, ids.content_id(target), len(target))
+        elif path.is_dir():
             leaves[name.encode()] = TreeNode(DIRECTORY, b"")
         else:
             data = path.read_bytes()
@@ -96,6 +99,8 @@ class Desk(Rig):
         self.n = 0
         self.done = 0
         self.folded_records = 0
+        self.read_upto = 0
+        self.all_records: list[Any] = []
         self.stamps = Stamps()
         self.heads: dict[tuple[bytes, str], Head] = {}
         self.moved: list[Head] = []
@@ -145,8 +150,8 @@ class Desk(Rig):
         self.system("StampMoved", workspace_id=WS, **told)
 
     def put_frame(self, path: str, kind: str, content: bytes, **more: Any) -> None:
-        raw = path.encode()
-        bare = None if self.tree is None else bare_id(self.tree, raw, WS, self.fold())
+        raw, tree = path.encode(), more.pop("tree", self.tree)
+        bare = None if tree is None else bare_id(tree, raw, WS, self.fold())
         told = {
             "locator_id": ids.text(ids.locator_id(WS, raw)),
             "workspace_id": WS,
@@ -200,6 +205,13 @@ class Desk(Rig):
             raw = told["path"].encode()
             more = {"args": told["args"], "key": told["key"], "cause": told["cause"]}
             self.asked.append(Request(told["reaction"], raw, **more))
+
+    def look(self) -> Tree:
+        return look(self.root_path)
+
+    def kept_texts(self) -> list[str]:
+        """The hashes of all that the journal keeps."""
+        return [canon.text_of(digest) for digest, _ in self.journal.blobs(WORLD)]
 
     def sight(self, after: Tree | None = None, **more: Any) -> Observation:
         self.fold()
@@ -258,6 +270,40 @@ class Desk(Rig):
             outcome = self._outcome(job, params, kept)
         self.settle_with(job, outcome, kept.put_now)
 
+    def perform_again(self, job: Published) -> None:
+        """Carry out an open job once more, as a node does that was started again."""
+        told = ("attempt", "node", "restart")
+        self.do(Operate(self.clock.sample(), *told, intent=job.intent))
+        self.perform(job._replace(attempt=job.attempt + 1))
+
+    def outcome_of(self, job: Published) -> Outcome:
+        """Carry out a job and tell nobody: the process dies before it can."""
+        return self._outcome(job, self.param(job), Kept(self))
+
+    def param(self, job: Published) -> Any:
+        return canon.decode(job.params)
+
+    def blob(self, hash_text: str) -> bytes | None:
+        return self.driver.blobs.get(canon.raw_of(hash_text))
+
+    def turn(self) -> Turn:
+        """A tick of a cell by hand, with the blobs of this world."""
+
+        def content(hash_text: str) -> bytes:
+            data = self.blob(hash_text)
+            assert data is not None, hash_text
+            return data
+
+        return Turn(self.world.logical_ns + 1, self.world.seq, WORLD, content, lambda *_: None)
+
+    def restart(self, jump_ms: int) -> None:
+        """Open the journal anew after the wall clock was moved, as the node does."""
+        self.clock.now_ns += jump_ms * MS
+        ahead = self.world.logical_ns - self.clock.now_ns
+        if ahead > 0:
+            self.clock.now_ns += ahead  # what AheadClock does for the node
+        self.driver = open_driver(self.ports(), self.world.id, self.runner, None)
+
     def settle_with(
         self, job: Published, outcome: Outcome, blobs: Mapping[bytes, bytes] | None = None
     ) -> None:
@@ -309,6 +355,15 @@ class Desk(Rig):
                 count += 1
         return count
 
+    def step(self) -> Published:
+        """Perform the next job that is published."""
+        while self.jobs.all[self.done].effect == TIMER:
+            self.done += 1
+        job = self.jobs.all[self.done]
+        self.done += 1
+        self.perform(job)
+        return job
+
     def settle_down(self, rounds: int = 50, **more: Any) -> int:
         """Look, work, look again, until nothing happens; the rounds that it took."""
         for count in range(rounds):
@@ -336,6 +391,13 @@ class Desk(Rig):
         self.observe()
 
     # ---- looking ----------------------------------------------------------------------------
+
+    def records(self, kind: type | None = None) -> list[Any]:
+        for frame in self.journal.read(self.world.id, self.read_upto):
+            self.all_records += open_frame(frame.body)[3]
+            self.read_upto = frame.last
+        found = self.all_records
+        return found if kind is None else [r for r in found if isinstance(r, kind)]
 
     def told(self, schema: str) -> list[Any]:
         """The values of all events of a schema."""
@@ -389,43 +451,3 @@ class Lanes(Runners):
 class _Nothing:
     def get(self, _digest: bytes) -> bytes | None:
         return None
-
-
-@contextmanager
-def at_desk(root: Path, *texts: str, **more: Any) -> Iterator[Desk]:
-    """A desk that is closed; at the end its world replays to the same root."""
-    desk = Desk(root, *texts, **more)
-    try:
-        yield desk
-        check(desk)
-    finally:
-        desk.close()
-
-
-@contextmanager
-def without(guard: str, answer: Any) -> Iterator[None]:
-    """One guard switched off: whatever it is asked, it gives the same answer."""
-    was = getattr(guards, guard)
-    setattr(guards, guard, lambda *_args, **_more: answer)
-    try:
-        yield
-    finally:
-        setattr(guards, guard, was)
-
-
-def guarded(**switches: Any) -> Callable[[Scenario], Any]:
-    """A scenario that passes, and fails with each of these guards switched off (RX-01)."""
-
-    def wrap(body: Scenario) -> Any:
-        @pytest.mark.parametrize("off", [None, *switches])
-        def test(tmp_path: Path, off: str | None) -> None:
-            if off is None:
-                body(tmp_path / "w")
-                return
-            with without(off, switches[off]), pytest.raises(AssertionError):
-                body(tmp_path / "w")
-
-        test.__name__, test.__doc__ = body.__name__, body.__doc__
-        return test
-
-    return wrap

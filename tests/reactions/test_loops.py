@@ -10,7 +10,8 @@ from tallystick.reactions.check import check, overlap
 from tallystick.reactions.document import load
 from tallystick.reactions.finding import BadReaction
 from tallystick.reactions.inputs import inputs_of
-from tests.reactions.desk import Desk, at_desk, guarded
+from tests.reactions.desk import Desk
+from tests.reactions.scenario import at_desk, guarded
 
 README = """
 reaction: readme

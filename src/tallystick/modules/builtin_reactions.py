@@ -42,7 +42,7 @@ def react(
 ) -> Ran | Halted:
     """One tick of a workspace, a lane, a run or a place of frames."""
     assert tick.ctx is not None, "the workflow declares its context"
-    ctx = canon.decode(tick.ctx)
+    ctx = canon.decode(tick.ctx.document())
     state = None if tick.state is None else canon.decode(tick.state)
 
     def misfit(schema: str, value: Any) -> str | None:

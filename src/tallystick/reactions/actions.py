@@ -7,6 +7,7 @@ refused, because nobody here has its bytes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -123,14 +124,11 @@ class Bytes(NamedTuple):
 
 
 def content_of(value: Any) -> Bytes:
-    """The content of a write: a text, bytes, or a reference."""
+    """The content of a write: a text, bytes, a reference, or any value as JSON."""
     if isinstance(value, dict) and isinstance(value.get("ref"), str):
         return Bytes(None, value["ref"])
-    if isinstance(value, str):
-        value = value.encode()
-    if not isinstance(value, bytes):
-        value = canon.encode(value)
-    return Bytes(value, canon.hash_of(value))
+    data = value if isinstance(value, bytes) else as_text(value).encode()
+    return Bytes(data, canon.hash_of(data))
 
 
 def change(
@@ -189,7 +187,7 @@ def _stamp(setting: Setting, path: str, post_id: str | None) -> dict[str, Any]:
 def provider(setting: Setting, params: Mapping[str, Any], prompt: str) -> Asked:
     """A call of a model: the prompt of the definition, then the input."""
     given = params.get("input")
-    words = given if isinstance(given, str) else canon_text(given)
+    words = as_text(given)
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": words}]
     asked = {
         "provider": params.get("provider", "local"),
@@ -206,7 +204,7 @@ def provider(setting: Setting, params: Mapping[str, Any], prompt: str) -> Asked:
 def telemetry(params: Mapping[str, Any]) -> Asked:
     """A metric; never a source of triggers."""
     value = params.get("value")
-    attrs = {key: canon_text(item) for key, item in (params.get("attrs") or {}).items()}
+    attrs = {key: as_text(item) for key, item in (params.get("attrs") or {}).items()}
     shown = None if value is None else str(value)
     return Asked(TELEMETRY, {"name": params["name"], "value": shown, "attrs": attrs}, "", "plain")
 
@@ -230,13 +228,11 @@ def adapter(row: Mapping[str, Any], params: Mapping[str, Any]) -> Asked:
     return Asked(row["effect"], {**row.get("params", {}), **params}, "", row["slot"])
 
 
-def canon_text(value: Any) -> str:
-    """A value as a text: itself, or as JSON would say it."""
+def as_text(value: Any) -> str:
+    """A value as a text: itself, or as JSON says it; nothing is an empty text."""
     if isinstance(value, str):
         return value
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def proposal(setting: Setting, path: str, content: Bytes) -> Asked:

@@ -22,7 +22,7 @@ def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
     if status == "ok":
         return {**base, "status": "ok", "payload": _kept(turn, payload)}
     code = payload["code"]
-    if status == "denied" and code.startswith("cap."):
+    if (status == "denied" and code.startswith("cap.")) or payload.get("kind") == "scope":
         code = "scope_violation"
     return {
         **base,
@@ -33,7 +33,7 @@ def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # What the executor says, in the words of a run.
-_SPOKEN: Final = {"file.conflict": "conflict", "file.not_granted": "scope_violation"}
+_SPOKEN: Final = {"file.conflict": "conflict"}
 
 
 def _kept(turn: Turn, payload: Any) -> Any:

@@ -160,7 +160,7 @@ def _looked(turn: Turn, body: Body, ref: str, payload: Mapping[str, Any]) -> Non
     state = None if not payload["found"] else payload["state"]
     run = None if state is None else canon.decode(state)["body"]
     attempts = [] if run is None else run["attempts"]
-    if not attempts:
+    if not guards.is_known(attempts):
         _judge(turn, body, trigger, None)
         return
     last = attempts[-1]

@@ -113,6 +113,11 @@ def is_tripped(definition: Definition, lane: Mapping[str, Any], now_ns: int) -> 
     )
 
 
+def is_known(attempts: Sequence[Mapping[str, Any]]) -> bool:
+    """R8: this run key was attempted before, so it resolves to what came of it."""
+    return len(attempts) > 0
+
+
 def is_over_cause(counts: Mapping[str, int], root_trigger_id: str) -> bool:
     """G5: one outside change has caused as many runs as it may."""
     return counts.get(root_trigger_id, 0) >= CAUSE_MAX

@@ -149,15 +149,25 @@ class _Making:
         """The changes that a reaction watches, by target."""
         found: dict[bytes, Sorted] = {}
         entries = [entry for entry in definition["on"] if "files" in entry]
-        for change in changes if entries else ():
+        for change in changes if entries or definition["heal"] else ():
             met: dict[bytes, bool] = {}
             for entry in entries:
                 if change.change in entry["changes"]:
                     for target in watched(definition, entry, change.path, self.seen):
                         met[target] = met.get(target, False) or guards.takes_generated(entry)
+            if definition["heal"] and change.after is None:
+                met.update(dict.fromkeys(self._lost(definition, change.path), False))
             for target, generated in met.items():
                 self._judge(definition, target, (change, generated), found)
         return found
+
+    def _lost(self, definition: Definition, path: bytes) -> Iterator[bytes]:
+        """The targets whose output is gone."""
+        if guards.is_own_output(definition, (self.seen.workspace_id, path), self.seen.stamps):
+            for target in targets(definition, self.seen):
+                writes = scopes.below(definition, definition["writes"]["files"], target)
+                if scopes.means(writes, path) is not None:
+                    yield target
 
     # tidy: the order of the questions is the rule.
     def _judge(
