@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-WORKLOADS: Final = ("w1", "w2", "w3", "w4", "w5", "w6", "w7", "w10")
+WORKLOADS: Final = ("w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w10")
 SIZES: Final[Mapping[str, int]] = {
     "w1": 5_000,
     "w2": 300,
@@ -22,6 +22,7 @@ SIZES: Final[Mapping[str, int]] = {
     "w5": 1_000,
     "w6": 20,
     "w7": 20_000,
+    "w8": 1_000,
     "w10": 1_000_000,
 }
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import ingress, instances, many, recovery
+from bench import ingress, instances, many, played, recovery
 from bench.options import Options, options, tell
 
 from tallystick.cli.serving import loop_factory
@@ -24,6 +24,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "w5": instances.w5,
     "w6": instances.w6,
     "w7": ingress.w7,
+    "w8": played.w8,
     "w10": many.w10,
 }
 

@@ -40,6 +40,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "w5": Shown("W5 fan-out and join", "children_per_s", "children/s"),
     "w6": Shown("W6 chain of 40, p50", "p50_ms", "ms", more=False),
     "w7": Shown("W7 events over HTTP", "events_per_s", "events/s"),
+    "w8": Shown("W8 iterations of a playbook", "iterations_per_s", "iterations/s"),
 }
 
 
@@ -153,6 +154,27 @@ def _w7(all_: Mapping[str, Figures]) -> Iterator[Goal]:
         yield Goal(name, f">= {least:,} events/s", f"{got:,.0f} events/s", got >= least)
 
 
+def _w8(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w8 = all_["w8"]
+    rate = w8["iterations_per_s"]
+    core = 1e6 / max(w8["us_cpu"], 1)
+    figure = f"{rate:,.0f} iterations/s; {core:,.0f} a second of processor time"
+    yield Goal("W8 parallel loop", ">= 2,000 iterations/s", figure, rate >= 2_000)
+    for name, field, most in (
+        ("W8 records of an iteration", "records_per_iteration", 4.1),
+        ("W8 commits of an iteration", "commits_per_iteration", 2),
+        ("W8 state in the fan-out, bytes", "state_bytes", 16_384),
+        ("W8 journal of an iteration, bytes", "journal_bytes_per_iteration", 2_048),
+        ("W8 chain of 100, to 200 commits", "chain_to_commits", 3),
+        ("W8 100 noop steps, ms", "noops_ms", 50),
+    ):
+        yield Goal(name, f"<= {most:,}", f"{w8[field]:,}", w8[field] <= most)
+    costs = [w8["us_cpu_small"], w8["us_cpu"], w8["us_cpu_large"]]
+    ratio = costs[2] / max(costs[1], 1)
+    figure = f"{' -> '.join(f'{cost:.0f}' for cost in costs)} us, x {ratio:.2f}"
+    yield Goal("W8 cost per iteration, ten times the loop", "+-20 %", figure, ratio <= 1.2)
+
+
 def _times(name: str, workload: str, figures: Figures, least: float) -> Goal:
     found = best_peer(workload, figures)
     assert found is not None, "a goal against engines has stored engines"
@@ -171,6 +193,7 @@ _GOALS: Final[Mapping[str, Callable[[Mapping[str, Figures]], Iterator[Goal]]]] =
     "w5": _w5,
     "w6": _w6,
     "w7": _w7,
+    "w8": _w8,
 }
 
 # ---- showing --------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ def test_cancel_runs_no_final_step(book: str) -> None:
 @pytest.mark.clause("N-01")
 def test_check_and_graph(book: str) -> None:
     """PB-01, PB-18: exit 2 with code, line and hint; a good file ends with 0 and can be drawn."""
-    assert said("playbook", "check", book) == {"ok": True, "findings": []}
+    found = said("playbook", "check", book)
+    assert (found["ok"], [row["code"] for row in found["findings"]]) == (True, ["P308"])
     text = said("playbook", "graph", book)["text"]
     assert text.splitlines()[:2] == ["flowchart TD", '  s0["gate (admit)"]']
     Path(book).write_text(GATE + "colour: red\n", "utf-8")

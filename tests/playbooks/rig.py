@@ -81,6 +81,7 @@ async def request(
         "workload": workload or {},
         "grants": dict(GRANTS if grants is None else grants),
         "principal": "ana",
+        "parent": None,
     }
     await send(node, world, "sys/PlayRequested@1", value)
 

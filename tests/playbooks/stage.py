@@ -52,7 +52,7 @@ class Stage:
             "document": load(text, unchecked=True).bytes,
             "workload": workload or {},
         }
-        self.take("Requested", {**request, "grants": {}, "principal": "ana"})
+        self.take("Requested", {**request, "grants": {}, "principal": "ana", "parent": None})
 
     def take(self, tag: str, value: dict[str, Any]) -> Answer:
         """One tick."""

@@ -207,8 +207,8 @@ def test_loops(size: int) -> None:
         most = max(most, len(stage.open))
         ref = list(stage.open)[-1]
         params = stage.open[ref].params
-        seen.append(params["data"]["iter"]["n"])
-        stage.settle(ref, done(params["data"]["iter"]["n"] * 2))
+        seen.append(params["iter"]["n"])
+        stage.settle(ref, done(params["iter"]["n"] * 2))
     assert sorted(seen) == list(range(size))
     assert most <= 7
     assert len(stage.told("loop.done")) == 1

@@ -34,6 +34,7 @@ async def begin(request: Request) -> Response:
         "workload": body.workload,
         "grants": body.allow,
         "principal": request.who.principal,
+        "parent": None,
     }
     given = Submit(sample, "sys/PlayRequested@1", value, lens="native", origin="system")
     answer = await request.node.one(request.world, given)

@@ -27,7 +27,7 @@ from tallystick.executors.base import (
     Report,
 )
 from tallystick.executors.scrub import Scrubber
-from tallystick.playbooks.plan import plan_of
+from tallystick.playbooks.plan import plan_named
 from tallystick.playbooks.play import wish_of
 from tallystick.playbooks.tasks import (
     Broken,
@@ -79,10 +79,7 @@ class PlaybookExecutor:
 
     async def perform(self, job: Job, report: Report) -> Outcome:
         """Play the pipeline of a unit to its end, or to where it waits."""
-        document = job.blobs.get(job.params["doc"])
-        if document is None:
-            return Failed("not_found", "playbook.no_document", "the document is not in the store")
-        plan = plan_of(document)
+        plan = plan_named(job.params["doc"], lambda name: _stored(job, name))
         step = plan.steps[job.params["step"]]
         try:
             secrets, keychain = self._keychain(plan.document["keychain"])
@@ -90,7 +87,7 @@ class PlaybookExecutor:
             return Failed("auth", why.code, why.message)
         job = replace(job, secrets=secrets)
         resume = job.params["resume"]
-        frame = new_frame(job.params["data"]["iter"]) if resume is None else resume["frame"]
+        frame = new_frame(job.params["iter"]) if resume is None else resume["frame"]
         layers = _layers(job, keychain)
         pipeline = Pipeline(step, frame, layers, plan.spec["limits"]["max_task_runs"])
         pipeline.timeout_ns = pipeline.timeout_ns or plan.spec["timeout_ns"]
@@ -237,16 +234,16 @@ def _outcome(kind: str, job: Job, value: Mapping[str, Any]) -> dict[str, Any]:
             return playbook_tools.llm_outcome(value)
 
 
+def _stored(job: Job, name: str) -> bytes:
+    found = job.blobs.get(name)
+    assert found is not None, "what a durable intent names is in the store"
+    return found
+
+
 def _layers(job: Job, keychain: Mapping[str, Any]) -> Layers:
     data = job.params["data"]
-
-    def content(name: str) -> bytes:
-        found = job.blobs.get(name)
-        assert found is not None, "what a durable intent names is in the store"
-        return found
-
-    values = Values(content)
-    workload = values.read(data["workload"])
+    values = Values(lambda name: _stored(job, name))
+    workload = {} if data["workload"] is None else values.read(data["workload"])
     execution = job.params["execution"]
     fixed = {
         "workload": workload,

@@ -48,6 +48,7 @@ _LATER: Final[Mapping[str, Any]] = {"create_if_missing": False}
 # Ambient wiring of our own workflows; it comes after what a manifest lists.
 SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {"event": "sys/PlayRequested@1", "workflow": "sys/playbook@1", "key_field": "execution"},
+    {"event": "sys/PlayPublished@1", "workflow": "sys/playbook.catalog@1", "key_field": "path"},
     *(
         {
             "event": name,

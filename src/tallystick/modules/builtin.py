@@ -21,13 +21,21 @@ from tallystick.model.abi import (
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.modules.builtin_reactions import REACTIONS, react
+from tallystick.playbooks.catalog import published
 from tallystick.playbooks.interpret import Answer, interpret
+from tallystick.playbooks.iterate import Iterated, Live, iterate, whole
 from tallystick.values import canon
+from tallystick.values.schema import Admitted
 
 ENGINE: Final = "builtin/1"
+STEP: Final = "sys/playbook.step@1"
+CATALOG: Final = "sys/playbook.catalog@1"
+LIVE_MAX: Final = 64
 _SLOTS: Final = {
-    "sys/playbook.step@1": "step",
+    STEP: "step",
     "sys/effect.cancel@1": "step",
+    "sys/cell.read@1": "step",
+    "sys/workflow.call@1": "flow",
     "sys/timer.set@1": "timer",
     "sys/human.ask@1": "human",
 }
@@ -36,24 +44,53 @@ _FAULTS: Final = (TallyError, AssertionError, ArithmeticError, LookupError, Type
 
 
 class Builtin:
-    """Runs `sys/playbook@1` and the cells of reactions: no pure functions, no first state."""
+    """Runs the workflows of playbooks and reactions; they have no pure functions and no first state."""
+
+    def __init__(self) -> None:
+        # Encoded state -> what it says: a tick that only moves a loop on needs not read it again.
+        self._live: dict[bytes, Live] = {}
 
     def tick(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content | None
     ) -> Ran | Halted:
-        """One tick of an execution, or of a cell of reactions."""
+        """One tick of a built-in workflow."""
         assert content is not None, "built-in modules are given a reader"
-        assert tick.ctx is not None, "the workflow declares its context"
         if workflow.module == REACTIONS:
             return react(catalogue, workflow, tick, content)
-        state = None if tick.state is None else canon.decode(tick.state)
         try:
-            answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content)
-            output = _output(catalogue, workflow, answer)
+            if workflow.name == CATALOG:
+                output, fuel = _published(workflow, tick), 1
+            else:
+                output, fuel = self._play(catalogue, workflow, tick, content)
         except _FAULTS as why:
             message = f"{type(why).__name__}: {why}"
             return Halted("exception", message, 0, ENGINE)
-        return Ran(output, write_output(output), len(answer.trace), ENGINE)
+        return Ran(output, write_output(output), fuel, ENGINE)
+
+    def _play(
+        self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content
+    ) -> tuple[TickOutput, int]:
+        """One tick of an execution; by the short way where only a loop moves on."""
+        event = tick.event.plain()
+        live = None if tick.state is None else self._live.pop(tick.state, None)
+        if live is not None and event["$tag"] == "Receipt":
+            assert tick.state is not None, "what was found in memory was a state"
+            moved = iterate(live, tick.state, event["$value"], content)
+            if moved is not None:
+                self._keep(moved.state, live)
+                return _iterated(catalogue, workflow, moved)
+        assert tick.ctx is not None, "the workflow declares its context"
+        state = None if tick.state is None else canon.decode(tick.state)
+        answer = interpret(state, event, tick.ctx.now_ns, content)
+        data, cut = whole(answer.state)
+        if answer.state["loops"]:
+            self._keep(data, Live(answer.state, answer.plan, cut))
+        return _output(catalogue, workflow, answer, data), len(answer.trace)
+
+    def _keep(self, state: bytes, live: Live) -> None:
+        if len(self._live) >= LIVE_MAX:
+            self._live.clear()
+        self._live[state] = live
 
     def init(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput
@@ -70,8 +107,17 @@ class Builtin:
         return Halted("exception", f"{module} has no function {entrypoint}", 0, ENGINE)
 
 
+def _iterated(catalogue: Catalogue, workflow: Workflow, moved: Iterated) -> tuple[TickOutput, int]:
+    effects: tuple[EffectRequest, ...] = ()
+    if moved.params is not None:
+        params = Admitted(catalogue.effects[STEP].params, *moved.params)
+        effects = (EffectRequest(STEP, params, moved.ref, None, _SLOTS[STEP], moved.timeout_ns),)
+    state = Admitted(workflow.state, None, moved.state)
+    return TickOutput(state=state, effects=effects, ann=moved.trace), 1 + len(effects)
+
+
 # tidy: one output, all of its fields.
-def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer) -> TickOutput:
+def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer, state: bytes) -> TickOutput:
     status = RUNNING
     if answer.done is not None:
         status = FAILED if answer.done == "failed" else COMPLETED
@@ -92,17 +138,26 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer) -> TickOut
         )
         for asked in answer.asked
     )
-    ann = None
-    if answer.trace and workflow.annotations is not None:
-        ann = workflow.annotations.admit({"events": answer.trace}, "native").bytes
     return TickOutput(
-        state=workflow.state.admit(answer.state, "native"),
+        # Nothing in a state is of another type than json has, so writing it is admitting it.
+        state=Admitted(workflow.state, None, state),
         status=status,
         result=result,
         reason=reason,
         effects=() if status != RUNNING else effects,
-        ann=ann,
+        ann=canon.encode({"events": answer.trace}) if answer.trace else None,
         blobs=answer.blobs or None,
+    )
+
+
+def _published(workflow: Workflow, tick: TickInput) -> TickOutput:
+    """One more version of a playbook in the catalogue; its document is kept as a blob."""
+    event = tick.event.plain()
+    state = None if tick.state is None else canon.decode(tick.state)
+    made = published(state, event)
+    blobs = {event["hash"]: event["document"]}
+    return TickOutput(
+        state=workflow.state.admit(made, "native"), status=COMPLETED, result=None, blobs=blobs
     )
 
 

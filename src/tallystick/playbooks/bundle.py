@@ -11,7 +11,12 @@ from tallystick.model.bundle import Bundle, build_bundle
 
 WORKFLOW: Final = "sys/playbook@1"
 _POLICY: Final = "playbooks/allow@1"
-_SLOTS: Final = {"step": "sys/effect@1", "timer": "sys/timer@1", "human": "sys/human@1"}
+_SLOTS: Final = {
+    "step": "sys/effect@1",
+    "timer": "sys/timer@1",
+    "human": "sys/human@1",
+    "flow": "sys/workflow@1",
+}
 
 
 def play_documents() -> list[dict[str, Any]]:

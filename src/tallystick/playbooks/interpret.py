@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.playbooks import ends, routes
 from tallystick.playbooks.net import ROOT, Net, new_state
-from tallystick.playbooks.plan import plan_of
+from tallystick.playbooks.plan import Plan, plan_named, plan_of
 from tallystick.playbooks.play import (
     ASK,
     DEADLINE,
@@ -21,6 +21,7 @@ from tallystick.playbooks.play import (
     Asked,
     Play,
     Settled,
+    iteration_of,
 )
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Content, Values
@@ -38,6 +39,7 @@ class Answer(NamedTuple):
     blobs: dict[str, bytes]
     done: str | None
     result: Any
+    plan: Plan
 
 
 def interpret(
@@ -50,7 +52,7 @@ def interpret(
         assert tag == "Requested", "an execution begins with its request"
         return _begin(given, now_ns, values)
     doc = state["doc"]
-    net = Net(state["net"], plan_of(content(doc)), values)
+    net = Net(state["net"], state["loops"], plan_named(doc, content), values)
     play = Play(net, now_ns, doc)
     if net.state["phase"] != "done":
         _TAKE[tag](play, given)
@@ -66,7 +68,7 @@ def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
     state = new_state(given["execution"], values.keep(workload))
     state["grants"] = given["grants"] or {}
     state["principal"] = given["principal"]
-    play = Play(Net(state, plan, values), now_ns, doc)
+    play = Play(Net(state, {}, plan, values), now_ns, doc)
     play.net.note("playbook.started", by=given["principal"])
     deadline = plan.spec["deadline_ns"]
     if deadline is not None:
@@ -91,7 +93,7 @@ def merged(defaults: Any, given: Any) -> Any:
 def _answer(play: Play) -> Answer:
     state = play.state
     held: dict[str, None] = {}
-    _held(state, held)
+    _held([state, play.net.loops], held)
     done = state["status"] if state["phase"] == "done" else None
     result = None
     if done is not None:
@@ -102,22 +104,26 @@ def _answer(play: Play) -> Answer:
             "step": state["last"],
             "value": None if last is None else last["v"],
         }
-    made = {name: data for name, data in play.values.made.items() if name in held}
-    if play.doc in play.values.made:
-        made[play.doc] = play.values.made[play.doc]
-    whole = {"doc": play.doc, "net": state, "held": sorted(held)}
-    return Answer(whole, play.asked, play.net.trace, made, done, result)
+    lasting = play.values.lasting
+    made = {
+        name: data
+        for name, data in play.values.made.items()
+        if name in held or name in lasting or name == play.doc
+    }
+    whole = {"doc": play.doc, "net": state, "held": sorted(held), "loops": play.net.loops}
+    return Answer(whole, play.asked, play.net.trace, made, done, result, play.plan)
 
 
 def _held(value: Any, found: dict[str, None]) -> None:
-    """The hashes that a state names: of kept values, and of the pages of loops."""
+    """The hashes that a state names: of kept values, of results, of the pages of loops."""
     if type(value) is dict:
-        name = value.get("h")
+        name = value.get("h", value.get("ref") if value.get("kind") == "result_ref" else None)
         if type(name) is str and name.startswith("sha256:"):
             found[name] = None
-        for page in value.get("pages", ()) if type(value.get("pages")) is list else ():
-            if type(page) is str:
-                found[page] = None
+        for level in value["pages"] if type(value.get("pages")) is list else ():
+            for page in level if type(level) is list else ():
+                if type(page) is str:
+                    found[page] = None
         for inner in value.values():
             _held(inner, found)
     elif type(value) is list:
@@ -199,14 +205,31 @@ def _error(status: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 def _settle(play: Play, ref: str, outcome: dict[str, Any]) -> None:
     """Give an outcome to the unit that waits under a reference; a late one finds nobody."""
     name = ref.partition("#")[0].partition("/")[0]
-    run = play.state["runs"].get(name)
-    unit = None if run is None else run["open"].get(ref)
-    if run is not None and unit is not None:
+    unit = _open_unit(play, name, ref)
+    if unit is not None:
         if "wish" in unit:
             play.resume(ref, unit, _waited(unit["wish"], outcome))
         else:
-            _step(play, name, ref, outcome)
+            _step(play, name, unit, outcome)
     play.drain()
+
+
+def _open_unit(play: Play, name: str, ref: str) -> dict[str, Any] | None:
+    """The unit that waits under a reference; a plain iteration is taken out of its loop."""
+    run = play.state["runs"].get(name)
+    if run is None:
+        return None
+    unit: dict[str, Any] | None = run["open"].get(ref)
+    if unit is not None:
+        if "wish" not in unit:
+            del run["open"][ref]
+        return unit
+    i = iteration_of(ref)
+    at = play.net.loops.get(name)
+    if at is None or i is None or i not in at["open"]:
+        return None
+    at["open"].remove(i)
+    return {"i": i, "k": 1}
 
 
 def _waited(wish: Mapping[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
@@ -218,16 +241,16 @@ def _waited(wish: Mapping[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
     return {"status": "ok", "result": {"waited_s": ends.seconds_ns(wish.get("for")) / 10**9}}
 
 
-def _step(play: Play, name: str, ref: str, outcome: dict[str, Any]) -> None:
+def _step(play: Play, name: str, unit: dict[str, Any], outcome: dict[str, Any]) -> None:
     """A worker has answered for a unit."""
-    i = play.state["runs"][name]["open"].pop(ref)["i"]
+    i = unit["i"]
     empty: dict[str, Any] = {"ctx": {}, "results": {}}
     if outcome["status"] != "step":
         routes.settle_unit(play, name, i, Settled(None, outcome["error"], empty))
         return
     told = outcome["step"]
     if told["status"] == "yield":
-        play.wait(name, i, told["frame"], told["wish"])
+        play.wait(name, {**unit, "frame": told["frame"], "wish": told["wish"]})
         return
     frame = {"ctx": told["patches"] or {}, "results": told["results"] or {}}
     kept = None

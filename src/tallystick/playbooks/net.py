@@ -15,6 +15,7 @@ from tallystick.playbooks.values import Kept, Values
 
 ROOT: Final = "g0"
 TRACE_MAX: Final = 512
+PAGE: Final = 64  # results of iterations that stand in the state before they become a blob
 FAILURES_MAX: Final = 32
 
 
@@ -58,8 +59,12 @@ def new_state(execution: str, workload: Kept) -> dict[str, Any]:
 class Net:
     """The marking of an execution and the ways it may change."""
 
-    def __init__(self, state: dict[str, Any], plan: Plan, values: Values) -> None:
+    def __init__(
+        self, state: dict[str, Any], loops: dict[str, Any], plan: Plan, values: Values
+    ) -> None:
         self.state = state
+        # Of each loop what every iteration changes; it stands apart so that the rest may stay.
+        self.loops = loops
         self.plan = plan
         self.values = values
         self.trace: list[dict[str, Any]] = []
@@ -155,6 +160,15 @@ class Net:
     def inside(self, group: str, outer: str) -> bool:
         """True when a group is another one or lies in it."""
         return outer == ROOT or outer in self.around(group)
+
+    def end_run(self, name: str) -> dict[str, Any]:
+        """A run that is over; the iterations that its loop began are counted."""
+        run: dict[str, Any] = self.state["runs"].pop(name)
+        loop = self.loops.pop(name, None)
+        if loop is not None:
+            counts = self.state["counts"]["iterations"]
+            counts[run["step"]] = counts.get(run["step"], 0) + loop["next"]
+        return run
 
     # ---- ctx, results, failures -------------------------------------------------------------
 

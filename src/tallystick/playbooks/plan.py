@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -58,6 +58,11 @@ class Plan:
             self._reads[name] = _reads(self.steps[name])
         return self._reads[name]
 
+    def timeout_of(self, name: str) -> int | None:
+        """How long a run may take, by its lifecycle."""
+        found: int | None = self.steps[name].get("lifecycle", {}).get("timeout_ns")
+        return found
+
     def gate_reads(self, name: str) -> frozenset[str]:
         """The names that a step's gate reads."""
         rules = self.steps[name].get("admit", ())
@@ -83,3 +88,18 @@ def _reads(step: Mapping[str, Any]) -> frozenset[str] | None:
 def plan_of(data: bytes) -> Plan:
     """The plan of a normal form by its bytes."""
     return Plan(canon.decode(data))
+
+
+_NAMED: Final[dict[str, Plan]] = {}
+_NAMED_MAX: Final = 64
+
+
+def plan_named(name: str, content: Callable[[str], bytes]) -> Plan:
+    """The plan of a normal form by its hash: what is known already is not read again."""
+    plan = _NAMED.get(name)
+    if plan is None:
+        plan = plan_of(content(name))
+        if len(_NAMED) >= _NAMED_MAX:
+            _NAMED.clear()
+        _NAMED[name] = plan
+    return plan

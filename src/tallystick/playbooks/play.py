@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks import ends, joins, routes
+from tallystick.playbooks import ends, joins, requests, routes
 from tallystick.playbooks.net import Net
-from tallystick.playbooks.render import fill, holds
+from tallystick.playbooks.render import holds, passed
 from tallystick.playbooks.tasks import (
     Broken,
     Done,
@@ -38,7 +38,6 @@ EFFECTS_MAX: Final = 60  # of the kernel's 64 in one tick: the rest is for timer
 RUNS_MAX: Final = 256  # that a tick plays by itself before others have their turn
 WAKE: Final = "wake"
 DEADLINE: Final = "deadline"
-PAGE: Final = 64
 
 
 class Asked(NamedTuple):
@@ -62,6 +61,7 @@ class Play:
         self.doc = doc
         self.asked: list[Asked] = []
         self.played = 0
+        self.held_back = False  # a bound on what one tick plays by itself was met
 
     # ---- scopes -----------------------------------------------------------------------------
 
@@ -96,8 +96,9 @@ class Play:
         while self._turn() or joins.fire(self) or self._gates():
             pass
         self.net.close_groups()
-        if self.state["ready"] and not self.state["runs"]:
-            # Noops alone went round for long: others have a turn before this goes on.
+        if self.held_back:
+            # What needs nobody went on for long: others have a turn before this goes on.
+            self.held_back = False
             self.asked.append(Asked(TIMER, {"deliver_at_ns": self.now_ns, "key": None}, WAKE))
         ends.judge(self)
         self.net.close_groups()
@@ -109,6 +110,7 @@ class Play:
         while ready and len(self.asked) < EFFECTS_MAX and self.played < RUNS_MAX:
             moved = True
             self._take(ready.pop(0))
+        self.held_back = bool(ready) and self.played >= RUNS_MAX
         for run in list(self.state["runs"]):
             if len(self.asked) >= EFFECTS_MAX:
                 break
@@ -199,7 +201,6 @@ class Play:
             "group": group,
             "args": args,
             "open": {},
-            "n": 0,
             **({"final": True} if final else {}),
         }
         self.net.live(group, 1)
@@ -224,8 +225,9 @@ class Play:
         except ExpressionFault as why:
             routes.finish(self, run, None, failure("expression", why.code, why.message))
             return
-        held = {"items": self.values.keep(items), "n": len(items), "next": 0, "ok": 0, "failed": 0}
-        self.state["runs"][run]["loop"] = {**held, "page": [], "pages": [], "writes": {}}
+        held = {"items": self.values.keep(items), "n": len(items), "pages": [], "writes": {}}
+        self.state["runs"][run]["loop"] = held
+        self.net.loops[run] = {"next": 0, "ok": 0, "failed": 0, "open": [], "page": []}
         self.net.note("loop.started", step=step, run=run, n=len(items))
         if not items:
             routes.finish_loop(self, run)
@@ -233,7 +235,7 @@ class Play:
             self._fill_loop(run)
 
     def _items(self, loop: Mapping[str, Any], args: Mapping[str, Any]) -> list[Any]:
-        items = fill(loop["in"], self.scope(args))
+        items = passed(loop["in"], self.scope(args))
         if items is None:
             return []
         if not isinstance(items, list):
@@ -247,24 +249,29 @@ class Play:
         run = self.state["runs"].get(name)
         if run is None or "loop" not in run:
             return False
-        loop, rules = run["loop"], self.plan.steps[run["step"]]["loop"]
-        if loop["next"] >= loop["n"] or len(run["open"]) >= rules["max_in_flight"]:
+        rules, n = self.plan.steps[run["step"]]["loop"], run["loop"]["n"]
+        at = self.net.loops[name]
+        if at["next"] >= n or self._in_flight(name) >= rules["max_in_flight"]:
             return False
-        items = self.values.read(loop["items"])
+        items = self.values.read(run["loop"]["items"])
         moved = False
-        while loop["next"] < loop["n"] and len(run["open"]) < rules["max_in_flight"]:
-            if len(self.asked) >= EFFECTS_MAX or self.played >= 4 * RUNS_MAX:
+        while at["next"] < n and self._in_flight(name) < rules["max_in_flight"]:
+            if len(self.asked) >= EFFECTS_MAX:
                 break
-            i = loop["next"]
-            loop["next"] += 1
+            if self.played >= 4 * RUNS_MAX:
+                self.held_back = True
+                break
+            i = at["next"]
+            at["next"] += 1
             self.played += 1
-            counts = self.state["counts"]["iterations"]
-            counts[run["step"]] = counts.get(run["step"], 0) + 1
             self._unit(name, i, {rules["iterator"]: items[i], "index": i})
             moved = True
             if name not in self.state["runs"]:
                 break
         return moved
+
+    def _in_flight(self, name: str) -> int:
+        return len(self.net.loops[name]["open"]) + len(self.state["runs"][name]["open"])
 
     # ---- units ------------------------------------------------------------------------------
 
@@ -274,56 +281,32 @@ class Play:
         if self.plan.is_own(run["step"]):
             self._own(name, i, frame)
             return
-        ref = self._ref(name, i)
-        run["open"][ref] = {"i": i}
-        self.dispatch(name, ref, None, iteration)
+        if i is None:
+            run["open"][ref_of(name, None, 1)] = {"i": None, "k": 1}
+        else:
+            # What is open in a loop is a list of numbers: it is written down at every tick.
+            self.net.loops[name]["open"].append(i)
+        self.dispatch(name, i, 1, None, iteration)
 
-    def _ref(self, name: str, i: int | None) -> str:
-        run = self.state["runs"][name]
-        run["n"] += 1
-        return f"{name}#{run['n']}" if i is None else f"{name}/{i}#{run['n']}"
-
-    # tidy: one request, all of its fields.
     def dispatch(
-        self, name: str, ref: str, resume: dict[str, Any] | None, iteration: Mapping[str, Any]
+        self,
+        name: str,
+        i: int | None,
+        k: int,
+        resume: dict[str, Any] | None,
+        iteration: Mapping[str, Any],
     ) -> None:
         """Ask for a worker to play a unit, with only the names that its pipeline reads."""
         run = self.state["runs"][name]
-        step, i = run["step"], run["open"][ref]["i"]
-        reads = self.plan.reads(step)
-        ctx = {k: row["v"] for k, row in self.state["ctx"].items()}
-        results = self.state["results"]
-        if reads is not None:
-            results = {k: v for k, v in results.items() if k in reads}
-            if "ctx" not in reads:
-                ctx = {k: v for k, v in ctx.items() if k in reads}
-        grants = self.state.get("grants", {})
-        kinds = self.plan.kinds(step)
-        data = {
-            "args": run["args"],
-            "iter": dict(iteration),
-            "ctx": ctx,
-            "results": results,
-            "workload": self.state["workload"],
-            "grants": {kind: grants[kind] for kind in kinds if kind in grants},
-        }
-        params: dict[str, Any] = {
-            "execution": self.state["execution"],
-            "run": name,
-            "step": step,
-            "iteration": i,
-            "doc": self.doc,
-            "kinds": kinds,
-            "granted": [kind for kind in kinds if kind in grants],
-            "data": data,
-            "resume": resume,
-        }
-        timeout = self.plan.steps[step].get("lifecycle", {}).get("timeout_ns")
-        self.asked.append(Asked(STEP, params, ref, timeout))
-        if i is not None:
-            self.net.note("loop.iteration.scheduled", step=step, run=name, iteration=i)
+        params = requests.params_of(self.state, self.plan, self.doc, name)
+        params |= {"iteration": i, "iter": dict(iteration), "resume": resume}
+        self.asked.append(
+            Asked(STEP, params, ref_of(name, i, k), self.plan.timeout_of(run["step"]))
+        )
+        if i is not None and k == 1:
+            self.net.note("loop.iteration.scheduled", run=name, iteration=i)
 
-    def _own(self, name: str, i: int | None, frame: dict[str, Any]) -> None:
+    def _own(self, name: str, i: int | None, frame: dict[str, Any], k: int = 0) -> None:
         """Play a unit here, as far as it goes without asking anybody."""
         run = self.state["runs"][name]
         step = self.plan.steps[run["step"]]
@@ -340,15 +323,15 @@ class Play:
             if isinstance(act, Perform) and act.kind == "noop":
                 pipeline.settle({"status": "ok", "result": None})
                 continue
-            request = wish_of(act)
-            self.wait(name, i, frame, request)
+            self.wait(name, {"i": i, "k": k, "frame": frame, "wish": wish_of(act)})
             return
 
-    def wait(self, name: str, i: int | None, frame: dict[str, Any], wish: dict[str, Any]) -> None:
-        """Put a unit down until a timer, a person or a signal takes it up again."""
-        run = self.state["runs"][name]
-        ref = self._ref(name, i)
-        run["open"][ref] = {"i": i, "frame": frame, "wish": wish}
+    def wait(self, name: str, unit: dict[str, Any]) -> None:
+        """Put a unit down until a timer, a person, a child or a signal takes it up again."""
+        run, wish = self.state["runs"][name], unit["wish"]
+        unit["k"] += 1
+        ref = ref_of(name, unit["i"], unit["k"])
+        run["open"][ref] = unit
         if wish["kind"] == "signal" and self._signal(ref, run["open"][ref], wish):
             return
         self.asked += ends.request_of(self, ref, wish)
@@ -366,7 +349,7 @@ class Play:
         name = ref.partition("#")[0].partition("/")[0]
         run = self.state["runs"][name]
         del run["open"][ref]
-        frame, i = unit["frame"], unit["i"]
+        frame, i, k = unit["frame"], unit["i"], unit["k"]
         paused = unit["wish"]["kind"] == "pause"
         if self.plan.is_own(run["step"]):
             if not paused:
@@ -376,26 +359,28 @@ class Play:
                 Pipeline(step, frame, layers, self.plan.spec["limits"]["max_task_runs"]).settle(
                     outcome
                 )
-            self._own(name, i, frame)
+            self._own(name, i, frame, k)
             return
-        again = self._ref(name, i)
-        run["open"][again] = {"i": i}
+        run["open"][ref_of(name, i, k + 1)] = {"i": i, "k": k + 1}
         resume = {"frame": frame, "outcome": None if paused else outcome}
-        self.dispatch(name, again, resume, frame["iter"])
+        self.dispatch(name, i, k + 1, resume, frame["iter"])
 
     # ---- ending what runs -------------------------------------------------------------------
 
-    def cancel_units(self, run: Mapping[str, Any]) -> None:
+    def cancel_units(self, name: str) -> None:
         """Nobody waits for the open units of a run any more."""
+        run = self.state["runs"][name]
+        plain = self.net.loops.get(name, {"open": []})["open"]
+        refs = [*(ref_of(name, i, 1) for i in plain), *sorted(run["open"])]
         # What the kernel would not take is left open: its receipts find nobody.
-        for ref in list(run["open"])[: max(0, 63 - len(self.asked))]:
+        for ref in refs[: max(0, 63 - len(self.asked))]:
             params = {"intent": None, "issuer_ref": ref}
             self.asked.append(Asked(CANCEL, params, f"cancel {ref}"))
 
     def cancel_run(self, name: str) -> None:
         """End a run without a result and without routing."""
-        run = self.state["runs"].pop(name)
-        self.cancel_units(run)
+        self.cancel_units(name)
+        run = self.net.end_run(name)
         self.net.live(run["group"], -1)
         self.net.note("step.cancelled", step=run["step"], run=name)
 
@@ -435,6 +420,18 @@ class _Results(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+
+def ref_of(run: str, i: int | None, k: int) -> str:
+    """The reference of the k-th request of a unit: a late receipt of an older one finds nobody."""
+    return f"{run}#{k}" if i is None else f"{run}/{i}#{k}"
+
+
+def iteration_of(ref: str) -> int | None:
+    """The number of the iteration whose first request has this reference."""
+    place, _, k = ref.partition("#")
+    number = place.partition("/")[2]
+    return int(number) if k == "1" and number.isdigit() else None
 
 
 def wish_of(act: Pause | Perform) -> dict[str, Any]:

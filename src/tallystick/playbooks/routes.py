@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.playbooks.render import fill, holds
+from tallystick.playbooks.net import PAGE
+from tallystick.playbooks.render import holds, passed
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Kept
 from tallystick.values import canon
@@ -14,8 +15,9 @@ from tallystick.values.expr import ExpressionFault
 if TYPE_CHECKING:  # a play uses these functions
     from tallystick.playbooks.play import Play, Settled
 
-PAGE = 64
-INLINE_MAX = 262_144  # of a loop's results together: a tick's output has its bound
+FAN: Final = 4
+EDGE: Final = "blob_edge@1"
+INLINE_MAX: Final = 262_144  # of a loop's results together: a tick's output has its bound
 
 
 def settle_unit(play: Play, name: str, i: int | None, ended: Settled) -> None:
@@ -52,47 +54,55 @@ def _iteration(
     play: Play, name: str, i: int, kept: Kept | None, error: dict[str, Any] | None
 ) -> None:
     run = play.state["runs"][name]
-    loop, step = run["loop"], play.plan.steps[run["step"]]
-    loop["ok" if error is None else "failed"] += 1
+    loop, at = run["loop"], play.net.loops[name]
+    at["ok" if error is None else "failed"] += 1
     word = "done" if error is None else "failed"
-    play.net.note(f"loop.iteration.{word}", step=run["step"], run=name, iteration=i)
-    if error is not None and step["failure"] == "fail_fast":
-        play.cancel_units(run)
+    play.net.note(f"loop.iteration.{word}", run=name, iteration=i)
+    if error is not None and play.plan.steps[run["step"]]["failure"] == "fail_fast":
+        play.cancel_units(name)
         finish(play, name, None, {**error, "iteration": i})
         return
-    loop["page"].append([i, kept if error is None else {"v": {"error": error}}])
-    if len(loop["page"]) >= PAGE:
-        loop["pages"].append(_page(play, loop["page"]))
-        loop["page"] = []
-        if len(loop["pages"]) >= PAGE:
-            # Pages fold into pages, so that a long loop does not grow the state.
-            loop["pages"] = [_page(play, [["pages", loop["pages"]]])]
+    at["page"].append([i, kept if error is None else {"v": {"error": error}}])
+    if len(at["page"]) >= PAGE:
+        _turn_page(play, loop["pages"], _page(play, "rows", at["page"]))
+        at["page"] = []
     if error is not None:
         play.state["counts"]["soft"] += 1
-    if loop["ok"] + loop["failed"] == loop["n"]:
+    if at["ok"] + at["failed"] == loop["n"]:
         finish_loop(play, name)
 
 
-def _page(play: Play, rows: list[Any]) -> str:
-    data = canon.encode(rows)
-    name = canon.hash_of(data)
-    play.values.made[name] = data
-    return name
+def _turn_page(play: Play, levels: list[list[str]], page: str) -> None:
+    """One more page; those of a level fold into one of the next, so that the state stays small."""
+    for level in levels:
+        level.append(page)
+        if len(level) < FAN:
+            return
+        page = _page(play, "pages", level)
+        level.clear()
+    levels.append([page])
+
+
+def _page(play: Play, what: str, rows: list[Any]) -> str:
+    """A page of results, or of pages, as a blob; an edge, so that what it names is kept with it."""
+    data = canon.encode({"$type": EDGE, what: rows})
+    return play.values.put(data)
 
 
 def _rows(play: Play, pages: list[str]) -> list[Any]:
     found: list[Any] = []
-    for page in pages:
-        for row in play.values.blob(page):
-            found += _rows(play, row[1]) if row[0] == "pages" else [row]
+    for name in pages:
+        page = play.values.blob(name)
+        found += page["rows"] if "rows" in page else _rows(play, page["pages"])
     return found
 
 
 def finish_loop(play: Play, name: str) -> None:
     """The last iteration has settled: `loop.done`, once."""
-    loop = play.state["runs"][name]["loop"]
-    rows = sorted([*_rows(play, loop["pages"]), *loop["page"]], key=lambda row: row[0])
-    stats = {"total": loop["n"], "success": loop["ok"], "failed": loop["failed"]}
+    loop, at = play.state["runs"][name]["loop"], play.net.loops[name]
+    pages = [page for level in loop["pages"] for page in level]
+    rows = sorted([*_rows(play, pages), *at["page"]], key=lambda row: row[0])
+    stats = {"total": loop["n"], "success": at["ok"], "failed": at["failed"]}
     inline = sum(row[1].get("n", 0) for row in rows) <= INLINE_MAX
     result = {"results": [_item(play, row[1], inline=inline) for row in rows], "stats": stats}
     finish(play, name, play.values.keep(result), None, stats=stats)
@@ -118,7 +128,7 @@ def finish(
 ) -> None:
     """A run has ended: its result, its `set_ctx`, its arcs."""
     state = play.state
-    run = state["runs"].pop(name)
+    run = play.net.end_run(name)
     step = play.plan.steps[run["step"]]
     args = play.read(run["args"])
     if error is None:
@@ -148,7 +158,7 @@ def _set_ctx(
     word = "loop.done" if "loop" in step else "step.done"
     try:
         event = event_of(play, (step["step"], name), word, None, stats)
-        play.net.set_ctx(fill(step["set_ctx"], play.scope(args, event=event)), name)
+        play.net.set_ctx(passed(step["set_ctx"], play.scope(args, event=event)), name)
     except ExpressionFault as why:
         return failure("expression", why.code, why.message)
     return None
@@ -209,7 +219,7 @@ def _chosen(
                 continue
             matched.append(i)
             written = written or "when" in arc
-            fired.append((arc["step"], fill(arc.get("args", {}), scope)))
+            fired.append((arc["step"], passed(arc.get("args", {}), scope)))
             if router["mode"] == "exclusive":
                 break
     except ExpressionFault as why:

@@ -42,11 +42,20 @@ def _decoded(data: bytes) -> Any:
 class Values:
     """Keeps and reads values; `made` gathers the blobs that are new in this tick."""
 
-    __slots__ = ("_content", "made")
+    __slots__ = ("_content", "lasting", "made")
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self.made: dict[str, bytes] = {}
+        # Blobs that are kept though the state does not name them: others that it names do.
+        self.lasting: dict[str, None] = {}
+
+    def put(self, data: bytes) -> str:
+        """A blob that is kept in any case; its name."""
+        name = canon.hash_of(data)
+        self.made[name] = data
+        self.lasting[name] = None
+        return name
 
     def keep(self, value: Any) -> Kept:
         """A value as it is kept."""

@@ -14,6 +14,7 @@ WORKFLOW: Final = "sys/playbook@1"
 SHOWN_MAX: Final = 65_536
 
 
+# tidy: one answer, all of its fields.
 def execution_show(world: World, name: str) -> dict[str, Any]:
     """One execution: status, runs, values, and every pending token with what it waits for."""
     cell = world.cell(CellId(WORKFLOW, canon.encode(name)))
@@ -22,13 +23,14 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
         raise UnknownName(
             f"no execution {name}", code="execution.unknown", where={"execution": name}
         )
-    net = canon.decode(state)["net"]
+    whole = canon.decode(state)
+    net = whole["net"]
     tokens = net["tokens"]
     return {
         "execution": name,
         "status": net["status"] or net["phase"],
         "step_runs": net["counts"]["step_runs"],
-        "iterations": net["counts"]["iterations"],
+        "iterations": iterations_of(whole),
         "ctx": {key: _read(world, row["v"]) for key, row in net["ctx"].items()},
         "results": {key: _read(world, row["v"]) for key, row in net["results"].items()},
         "failures": net["failures"],
@@ -44,6 +46,16 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
         },
         "as_of": world.seq,
     }
+
+
+def iterations_of(state: dict[str, Any]) -> dict[str, int]:
+    """The iterations that each step has begun: of loops that are over, and of those that run."""
+    net = state["net"]
+    found: dict[str, int] = dict(net["counts"]["iterations"])
+    for name, loop in state["loops"].items():
+        step = net["runs"][name]["step"]
+        found[step] = found.get(step, 0) + loop["next"]
+    return found
 
 
 def _read(world: World, kept: Kept) -> Any:

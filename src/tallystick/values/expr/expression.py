@@ -41,24 +41,27 @@ class Expression:
         self._work = work
         self._steps = STEPS_MAX - compiler.count
 
-    def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """The value over a scope; raises ExpressionFault, never anything else of its own."""
-        return self._finish(Run(scope, self._steps, self.strict))
+    def evaluate(self, scope: Mapping[str, Any], most: int = RESULT_MAX) -> Any:
+        """The value over a scope; raises ExpressionFault, never anything else of its own.
+
+        `most` bounds the result in bytes: where a stored value is only passed on, it may be large.
+        """
+        return self._finish(Run(scope, self._steps, self.strict), most)
 
     def evaluate_traced(self, scope: Mapping[str, Any]) -> Traced:
         """The value, and the undefined paths met on the way, in the order they were met."""
         run = Run(scope, self._steps, self.strict)
-        value = self._finish(run)
+        value = self._finish(run, RESULT_MAX)
         return value, tuple(run.undefined)
 
-    def _finish(self, run: Run) -> Any:
+    def _finish(self, run: Run, most: int) -> Any:
         value = self._work(run)
         if value is True or value is False or value is None:
             return value
         if type(value) is Undefined:
             return None
-        if written_size(value, RESULT_MAX + 8) > RESULT_MAX + 8:
-            raise fault(BUDGET, f"the result is over {RESULT_MAX} bytes")
+        if written_size(value, most + 8) > most + 8:
+            raise fault(BUDGET, f"the result is over {most} bytes")
         return value
 
 
@@ -71,14 +74,14 @@ class Template:
         self._parts = parts
         self.names = names
 
-    def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """The value with every template in it evaluated."""
-        return _fill(self._parts, scope, None)
+    def evaluate(self, scope: Mapping[str, Any], most: int = RESULT_MAX) -> Any:
+        """The value with every template in it evaluated; `most` bounds each of them."""
+        return _fill(self._parts, scope, None, most)
 
     def evaluate_traced(self, scope: Mapping[str, Any]) -> Traced:
         """As `evaluate`, with the undefined paths of all texts in order."""
         met: dict[str, None] = {}
-        return _fill(self._parts, scope, met), tuple(met)
+        return _fill(self._parts, scope, met, RESULT_MAX), tuple(met)
 
 
 def compile_expression(source: str, *, strict: bool = False) -> Expression:
@@ -155,16 +158,16 @@ def _compile_text(source: str, *, strict: bool) -> Expression:
     return Expression(source, compiler, _recursion_free(text_closure, compiler, tree))
 
 
-def _fill(parts: Any, scope: Mapping[str, Any], met: dict[str, None] | None) -> Any:
+def _fill(parts: Any, scope: Mapping[str, Any], met: dict[str, None] | None, most: int) -> Any:
     kind = type(parts)
     if kind is Expression:
         if met is None:
-            return parts.evaluate(scope)
+            return parts.evaluate(scope, most)
         value, undefined = parts.evaluate_traced(scope)
         met.update(dict.fromkeys(undefined))
         return value
     if kind is list:
-        return [_fill(part, scope, met) for part in parts]
+        return [_fill(part, scope, met, most) for part in parts]
     if kind is dict:
-        return {key: _fill(part, scope, met) for key, part in parts.items()}
+        return {key: _fill(part, scope, met, most) for key, part in parts.items()}
     return parts

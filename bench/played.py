@@ -1,0 +1,182 @@
+"""W8: playbooks in one node, with an executor that says at once that a step was done.
+
+A parallel loop, a chain of steps and a chain of noops; the journal says what each iteration cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bench.floor import one_commit_ms
+from bench.options import Options
+
+from tallystick.cli.here import modules_of
+from tallystick.executors.base import Job, Ok, Outcome, Repeat, Report
+from tallystick.kernel.inputs import Submit
+from tallystick.model.frames import open_frame
+from tallystick.model.records import Ticked
+from tallystick.node.config import config_of
+from tallystick.node.host import close_node, open_node
+from tallystick.node.node import Node
+from tallystick.playbooks.bundle import play_bundle
+from tallystick.playbooks.document import load
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+STEPS: Final = 100
+_HEAD: Final = "apiVersion: tally/v1\nkind: Playbook\nmetadata: {name: bench}\n"
+_LOOP: Final = _HEAD + (
+    "workload: {items: []}\nworkflow:\n"
+    "  - step: fan\n"
+    "    loop: {in: '{{ workload.items }}', iterator: i,\n"
+    "           spec: {mode: parallel, max_in_flight: 32}}\n"
+    "    tool: {kind: python, code: x, args: {i: '{{ iter.i }}'}}\n"
+)
+_ENDS: Final = (b"completed", b"playbook.failed")
+
+
+class Noop:
+    """Performs every step at once."""
+
+    name = "playbook"
+    effects = frozenset({"sys/playbook.step@1"})
+    repeat: Repeat = "same"
+    slots = 10_000
+
+    async def perform(self, job: Job, report: Report) -> Outcome:
+        """Done."""
+        del job, report
+        return Ok(
+            {
+                "status": "ok",
+                "result": None,
+                "ref": None,
+                "size": 1,
+                "error": None,
+                "patches": {},
+                "results": {},
+                "tasks": [],
+                "frame": None,
+                "wish": None,
+            }
+        )
+
+    async def cancel(self, job: Job) -> None:
+        """Nothing to tell."""
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+class Cost(NamedTuple):
+    """One execution: seconds, processor time, commits, and what it wrote."""
+
+    secs: float
+    cpu_s: float
+    commits: int
+    records: int
+    journal_bytes: int
+    state_bytes: int
+
+
+@asynccontextmanager
+async def playing(given: Options) -> AsyncIterator[tuple[Node, str]]:
+    """A node that plays."""
+    settings: Mapping[str, Any] = {
+        "dispatch": {"slots": 10_000},
+        "executors": {"enabled": ["timer"]},
+    }
+    node = await open_node(config_of(given.folder, settings, {}), modules_of(), executors=[Noop()])
+    try:
+        yield node, await node.create("main", play_bundle())
+    finally:
+        await close_node(node, 0)
+
+
+async def play(node: Node, world: str, name: str, text: str, **workload: Any) -> Cost:
+    """One execution to its end."""
+    head = node.feed.head(world)
+    commits, cpu, begun = _commits(node), process_time(), perf_counter()
+    feed = node.feed.subscribe(world, head)
+    value = {
+        "execution": name,
+        "document": load(text).bytes,
+        "workload": workload,
+        "grants": {"python": {}},
+        "principal": "bench",
+        "parent": None,
+    }
+    await node.one(
+        world,
+        Submit(node.clock.sample(), "sys/PlayRequested@1", value, lens="native", origin="system"),
+    )
+    async for item in feed:
+        if item.kind == "frame" and any(word in item.body.body for word in _ENDS):
+            break
+    secs, cpu = perf_counter() - begun, process_time() - cpu
+    await feed.aclose()  # type: ignore[attr-defined]  # an async generator has it
+    commits = _commits(node) - commits
+    frames = await node.read(lambda reader: [f for f in reader.read(world) if f.seq > head])
+    records = [record for frame in frames for record in open_frame(frame.body)[3]]
+    sizes = [record.size for record in records if isinstance(record, Ticked)]
+    return Cost(
+        secs, cpu, commits, len(records), sum(len(f.body) for f in frames), max(sizes, default=0)
+    )
+
+
+def _commits(node: Node) -> int:
+    lines = node.metrics.text().splitlines()
+    return sum(
+        int(line.split()[-1]) for line in lines if line.startswith("tally_commit_seconds_count")
+    )
+
+
+def chain(count: int, tool: str) -> str:
+    """A playbook of steps one after the other."""
+    steps = [
+        f"  - {{step: s{i}, tool: {tool}, next: {{arcs: [{{step: s{j}}}]}}}}\n"
+        for i, j in pairwise(range(count))
+    ]
+    return _HEAD + "workflow:\n" + "".join(steps) + f"  - {{step: s{count - 1}, tool: {tool}}}\n"
+
+
+# tidy: one answer, all of its figures.
+async def w8(given: Options) -> dict[str, Any]:
+    """A parallel loop of n, 32 in flight; ten times and a tenth of it; chains of 100 steps."""
+    async with playing(given) as (node, world):
+        await play(node, world, "warm", _LOOP, items=list(range(100)))
+        small = await play(node, world, "small", _LOOP, items=list(range(max(1, given.n // 10))))
+        loop = await play(node, world, "loop", _LOOP, items=list(range(given.n)))
+        large = await play(node, world, "large", _LOOP, items=list(range(given.n * 10)))
+        linked = await play(node, world, "chain", chain(STEPS, "{kind: python, code: x}"))
+        await play(node, world, "noops0", chain(STEPS, "{kind: noop}"))
+        noops = await play(node, world, "noops", chain(STEPS, "{kind: noop}"))
+    commit = one_commit_ms(given.folder)
+    costs = {
+        "small": small.cpu_s / max(1, given.n // 10),
+        "loop": loop.cpu_s / given.n,
+        "large": large.cpu_s / given.n / 10,
+    }
+    return {
+        "iterations_per_s": round(given.n / loop.secs, 1),
+        "secs": round(loop.secs, 3),
+        "us_cpu": round(costs["loop"] * 1e6, 1),
+        "us_cpu_small": round(costs["small"] * 1e6, 1),
+        "us_cpu_large": round(costs["large"] * 1e6, 1),
+        "large_per_s": round(given.n * 10 / large.secs, 1),
+        "records_per_iteration": round(loop.records / given.n, 2),
+        "commits_per_iteration": round(loop.commits / given.n, 3),
+        "journal_bytes_per_iteration": round(loop.journal_bytes / given.n),
+        "state_bytes": max(loop.state_bytes, large.state_bytes),
+        "chain_ms": round(linked.secs * 1e3, 1),
+        "chain_commits": linked.commits,
+        "chain_records": linked.records,
+        "commit_ms": commit,
+        "chain_to_commits": round(linked.secs * 1e3 / max(commit * 2 * STEPS, 0.001), 2),
+        "noops_ms": round(noops.secs * 1e3, 1),
+    }

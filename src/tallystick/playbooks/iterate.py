@@ -1,0 +1,196 @@
+"""The one tick that happens a thousand times: an iteration has ended well, and the next begins.
+
+Theory of operation.
+Between two iterations of a loop the net stays as it is: only the loop's own counters move.
+Such a tick is played here, over what the tick before it has left in memory, and its state is
+written from pieces: the bytes of the net are those of the tick before.
+It gives the bytes that `interpret` would give, and declines whenever anything else may move: a
+failure, a patch, a large result, a full page, the last iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from tallystick.playbooks.net import PAGE
+from tallystick.playbooks.plan import Plan
+from tallystick.playbooks.play import STEP, iteration_of, ref_of
+from tallystick.playbooks.requests import params_of
+from tallystick.playbooks.values import INLINE_MAX, Content, Values
+from tallystick.values import canon
+
+_LOOPS: Final = canon.put_key("loops")
+_TRACE: Final = canon.PREFIX + canon.head(5, 1) + canon.put_key("events")
+_KEYS: Final = {
+    name: canon.put_key(name)
+    for name in (
+        *("v", "ok", "run", "next", "open", "page"),
+        *("event", "failed", "iteration", "iter", "step"),
+    )
+}
+_DONE: Final = canon.put_text("loop.iteration.done")
+_SCHEDULED: Final = canon.put_text("loop.iteration.scheduled")
+
+
+class Request(NamedTuple):
+    """The params of a loop's units: the value, and the bytes around what is a unit's own."""
+
+    value: dict[str, Any]
+    before: bytes
+    after: bytes
+
+
+class Live:
+    """A state that was just written, as it is held in memory; nobody changes the net in it."""
+
+    __slots__ = ("cut", "doc", "loops", "net", "pages", "plan", "requests", "values")
+
+    def __init__(self, state: Mapping[str, Any], plan: Plan, cut: int) -> None:
+        self.cut = cut  # where the value of the last field begins in the encoded state
+        self.doc: str = state["doc"]
+        self.net: Mapping[str, Any] = state["net"]
+        self.loops: dict[str, dict[str, Any]] = state["loops"]
+        self.plan = plan
+        # run -> the encoded rows of its open page, and the params of its units.
+        self.pages: dict[str, list[bytes]] = {}
+        self.requests: dict[str, Request] = {}
+        self.values: dict[str, list[Any]] = {}
+
+
+class Iterated(NamedTuple):
+    """What such a tick answers: encoded state and trace, and the next unit, if there is one."""
+
+    state: bytes
+    trace: bytes
+    params: tuple[dict[str, Any], bytes] | None
+    ref: str
+    timeout_ns: int | None
+
+
+# tidy: every reason to decline stands in front of the first change.
+def iterate(
+    live: Live, state: bytes, given: Mapping[str, Any], content: Content
+) -> Iterated | None:
+    """Play a receipt if it only moves its loop on; None leaves everything as it was."""
+    ref = given["issuer_ref"] or ""
+    i = iteration_of(ref)
+    if i is None or given["effect"] != STEP or given["status"]["$tag"] != "ok":
+        return None
+    name = ref.partition("/")[0]
+    loop = live.loops.get(name)
+    if loop is None or i not in loop["open"] or not _is_still(live, name):
+        return None
+    told = canon.decode(given["receipt_payload"])
+    if told["status"] != "ok" or told["patches"] or told["ref"] is not None:
+        return None
+    run = live.net["runs"][name]
+    n = run["loop"]["n"]
+    if loop["ok"] + loop["failed"] + 1 >= n or len(loop["page"]) + 1 >= PAGE:
+        return None
+    begins = loop["next"] < n
+    if begins and len(loop["open"]) + len(run["open"]) != _width(live, run):
+        return None  # more than one may begin
+    result = canon.encode_item(told["result"])
+    if len(canon.PREFIX) + len(result) > INLINE_MAX:
+        return None
+    _settle(live, name, i, told["result"], result)
+    params = None
+    at = loop["next"]
+    events = [_event(_DONE, name, i)]
+    if begins:
+        loop["next"] += 1
+        loop["open"].append(at)
+        params = _params(live, name, at, content)
+        events.append(_event(_SCHEDULED, name, at))
+    trace = _TRACE + canon.head(4, len(events)) + b"".join(events)
+    timeout = live.plan.timeout_of(run["step"])
+    return Iterated(_state(live, state), trace, params, ref_of(name, at, 1), timeout)
+
+
+def _width(live: Live, run: Mapping[str, Any]) -> int:
+    width: int = live.plan.steps[run["step"]]["loop"]["max_in_flight"]
+    return width
+
+
+def _is_still(live: Live, name: str) -> bool:
+    """True when nothing but this loop can go on now."""
+    net = live.net
+    if net["phase"] != "running" or net["ready"]:
+        return False
+    for other, loop in live.loops.items():
+        run = net["runs"][other]
+        full = len(loop["open"]) + len(run["open"]) >= _width(live, run)
+        if other != name and loop["next"] < run["loop"]["n"] and not full:
+            return False
+    return True
+
+
+def _settle(live: Live, name: str, i: int, value: Any, item: bytes) -> None:
+    loop = live.loops[name]
+    rows = live.pages.get(name)
+    if rows is None:
+        rows = live.pages[name] = [canon.encode_item(row) for row in loop["page"]]
+    loop["open"].remove(i)
+    loop["ok"] += 1
+    loop["page"].append([i, {"v": value}])
+    rows.append(canon.head(4, 2) + canon.put_int(i) + canon.head(5, 1) + _KEYS["v"] + item)
+
+
+# ---- bytes ----------------------------------------------------------------------------------
+
+
+def _event(word: bytes, name: str, i: int) -> bytes:
+    parts = (_KEYS["run"], canon.put_key(name), _KEYS["event"], word, _KEYS["iteration"])
+    return canon.head(5, 3) + b"".join(parts) + canon.put_int(i)
+
+
+def _state(live: Live, state: bytes) -> bytes:
+    """The state before up to the value of its last field, which is that of the loops."""
+    parts = [state[: live.cut], canon.head(5, len(live.loops))]
+    for name in sorted(live.loops, key=lambda each: (len(each), each)):
+        loop = live.loops[name]
+        rows = live.pages.get(name)
+        if rows is None:
+            rows = live.pages[name] = [canon.encode_item(row) for row in loop["page"]]
+        opened = loop["open"]
+        parts += (canon.put_key(name), canon.head(5, 5), _KEYS["ok"], canon.put_int(loop["ok"]))
+        parts += (_KEYS["next"], canon.put_int(loop["next"]), _KEYS["open"])
+        parts += (canon.head(4, len(opened)), *map(canon.NUMBERS.__getitem__, opened))
+        parts += (_KEYS["page"], canon.head(4, len(rows)), *rows)
+        parts += (_KEYS["failed"], canon.put_int(loop["failed"]))
+    return b"".join(parts)
+
+
+def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, Any], bytes]:
+    """The params of an iteration; what all iterations of a run share is encoded once."""
+    request = live.requests.get(name)
+    if request is None:
+        request = live.requests[name] = _request(live, name)
+    run = live.net["runs"][name]
+    items = live.values.get(name)
+    if items is None:
+        items = live.values[name] = Values(content).read(run["loop"]["items"])
+    own = {live.plan.steps[run["step"]]["loop"]["iterator"]: items[i], "index": i}
+    value = {**request.value, "iter": own, "iteration": i}
+    parts = (request.before, canon.encode_item(own), request.after, canon.put_int(i))
+    return value, b"".join(parts)
+
+
+def _request(live: Live, name: str) -> Request:
+    value = params_of(live.net, live.plan, live.doc, name) | {"resume": None}
+    marked = canon.encode({**value, "iter": None, "iteration": None})
+    # In canonical order `iter` is followed by `step`, and `iteration` is the last of all.
+    mark = _KEYS["iter"] + b"\xf6" + _KEYS["step"]
+    at = marked.rindex(mark) + len(_KEYS["iter"])
+    return Request(value, marked[:at], marked[at + 1 : -1])
+
+
+def whole(state: Mapping[str, Any]) -> tuple[bytes, int]:
+    """A state as canonical bytes, and where the value of its last field begins in them."""
+    before = {key: state[key] for key in ("doc", "net", "held")}
+    data = canon.encode(before)
+    # One more field than `before` has, and in canonical order the last: it is written behind.
+    head = len(canon.PREFIX)
+    cut = data[:head] + canon.head(5, 4) + data[head + 1 :] + _LOOPS
+    return cut + canon.encode_item(state["loops"]), len(cut)

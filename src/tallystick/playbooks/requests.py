@@ -1,0 +1,48 @@
+"""What a worker is told of a unit: the names that its pipeline reads, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tallystick.playbooks.plan import Plan
+from tallystick.playbooks.values import Kept
+
+
+# tidy: one answer, all of its fields.
+def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict[str, Any]:
+    """The params of every unit of a run, but for what is its own: iteration, iter and resume."""
+    run = state["runs"][name]
+    step = run["step"]
+    reads = plan.reads(step)
+    ctx = {key: row["v"] for key, row in state["ctx"].items()}
+    results = state["results"]
+    workload = state["workload"]
+    if reads is not None:
+        results = {key: row for key, row in results.items() if key in reads}
+        if "ctx" not in reads:
+            ctx = {key: kept for key, kept in ctx.items() if key in reads}
+        if "workload" not in reads and not _may_hold(workload, reads):
+            workload = None
+    grants = state["grants"]
+    kinds = plan.kinds(step)
+    return {
+        "execution": state["execution"],
+        "run": name,
+        "step": step,
+        "doc": doc,
+        "kinds": kinds,
+        "granted": [kind for kind in kinds if kind in grants],
+        "data": {
+            "args": run["args"],
+            "ctx": ctx,
+            "results": results,
+            "workload": workload,
+            "grants": {kind: grants[kind] for kind in kinds if kind in grants},
+        },
+    }
+
+
+def _may_hold(kept: Kept, names: frozenset[str]) -> bool:
+    """True unless none of the names is a key of a kept map."""
+    return "h" in kept or any(key in names for key in kept["v"])
