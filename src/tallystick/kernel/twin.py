@@ -8,7 +8,7 @@ The model checker looks at many futures of one moment this way; a node never doe
 from __future__ import annotations
 
 from collections import deque
-from copy import copy
+from copy import copy, deepcopy
 from typing import TypeVar
 
 from tallystick.kernel.levels import Levels
@@ -31,6 +31,7 @@ def twin(world: World) -> World:
     made.keys = dict(world.keys)
     made.revoked = dict(world.revoked)
     made.levels = _levels(world.levels)
+    made.proposals = deepcopy(world.proposals)
     made.ring = deque(world.ring)
     made.drops = {intent: dict(counts) for intent, counts in world.drops.items()}
     made.suppressed = dict(world.suppressed)

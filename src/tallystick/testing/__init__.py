@@ -18,6 +18,7 @@ from tallystick.testing.answers import (
 from tallystick.testing.crash import crash_everywhere
 from tallystick.testing.cross import assert_no_cross_delivery
 from tallystick.testing.explore import explore
+from tallystick.testing.golden import golden
 from tallystick.testing.lawful import assert_law
 from tallystick.testing.search import check_workflow
 from tallystick.testing.transition import tick
@@ -34,6 +35,7 @@ __all__ = [
     "duplicate",
     "error",
     "explore",
+    "golden",
     "late",
     "malformed",
     "ok",
