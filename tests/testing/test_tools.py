@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tallystick import Duration, Nat, Record, Where
@@ -156,8 +156,11 @@ READY = built(ORDER)
 AGAIN = built(ORDER.replace("case None, Placed", "case _, Placed"))
 
 
-def test_a_planted_bug_shrinks_to_a_short_history() -> None:
-    """AU-24 control: an order that starts again on a repeated event, in two steps."""
+def test_a_planted_bug_is_found_by_a_short_history() -> None:
+    """AU-24 control: an order that starts again on a repeated event is found in two steps.
+
+    Making it smaller is the business of Hypothesis and takes seconds, so it is left out here.
+    """
     app = names_of(TestWorld(AGAIN, twice=False))
 
     def restarts(history) -> bool:
@@ -168,7 +171,7 @@ def test_a_planted_bug_shrinks_to_a_short_history() -> None:
         asked = [record.key for record in world.records(Ticked) if record.effects]
         return len(asked) > len(set(asked))
 
-    limits = settings(max_examples=400, database=None, derandomize=True)
+    limits = settings(max_examples=400, database=None, derandomize=True, phases=(Phase.generate,))
     history = find(histories(app.orders, 2), restarts, settings=limits)
     assert len(history.steps) == 2
 

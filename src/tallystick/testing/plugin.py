@@ -101,7 +101,7 @@ def _note(name: str, made: list[TestWorld]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Run everything under other hash seeds, zones and languages, and compare the journals."""
-    count: int = config.getoption("--tally-hashseeds")
+    count: Any = config.getoption("--tally-hashseeds")
     if not count:
         return None
     given = _without(list(config.invocation_params.args))
