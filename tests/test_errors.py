@@ -35,6 +35,7 @@ TABLE = {
     "Unavailable": ("node.unavailable", 503, 3),
     "Busy": ("ingress.busy", 429, 3),
     "ExecutorDown": ("effect.no_executor", 503, 3),
+    "LaneMissing": ("wasm.not_installed", 503, 3),
     "DiskFull": ("node.disk_full", 507, 3),
     "NotOwner": ("world.moved", 503, 3),
     "SyncFailed": ("journal.sync_failed", 503, 3),

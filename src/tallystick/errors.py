@@ -13,7 +13,7 @@
       Fault         a workflow       422, exit 1
         TickFault LimitExceeded ReceiptFault
       Unavailable   the outside      429 503 507, exit 3
-        Busy ExecutorDown DiskFull NotOwner SyncFailed
+        Busy ExecutorDown LaneMissing DiskFull NotOwner SyncFailed
       Diverged      us or the disk   500, exit 4: stop
         ReplayDiverged JournalCorrupt
 
@@ -208,6 +208,13 @@ class ExecutorDown(Unavailable):
 
     default_code = "effect.no_executor"
     default_hint = "start a worker that serves the effect"
+
+
+class LaneMissing(Unavailable):
+    """What runs a kind of module is not installed here; the module itself may be sound."""
+
+    default_code = "wasm.not_installed"
+    default_hint = "pip install 'tallystick[wasm]'"
 
 
 class DiskFull(Unavailable):

@@ -22,7 +22,7 @@ from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
-from tallystick.model.catalogue import Workflow
+from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import FAILED, RUNNING
 from tallystick.model.limits import Limits
 from tallystick.model.records import (

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-from tallystick.errors import Unavailable
+from tallystick.errors import LaneMissing
 from tallystick.model.abi import Runner
 
 _LANE: Final = "tallystick.modules.wasm"
@@ -23,11 +23,8 @@ def open_wasm(blobs: Any, known: dict[str, Any]) -> Runner:
     except ModuleNotFoundError as why:
         if why.name != "wasmtime":
             raise
-        raise Unavailable(
-            "a module of this world is WASM, and the engine is not installed here",
-            code="wasm.not_installed",
-            hint="pip install 'tallystick[wasm]'",
-        ) from why
+        message = "a module of this world is WASM, and the engine is not installed here"
+        raise LaneMissing(message) from why
     made: Runner = lane.WasmLane(blobs, known)
     return made
 

@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import (
     DiskFull,
     JournalCorrupt,
+    LaneMissing,
     NotOwner,
     SyncFailed,
     TallyError,
@@ -261,15 +262,15 @@ class Engine:
             hosted.driver.handle(ticket)
 
     def _tick(self, driver: Driver) -> None:
-        """Run one tick under the watchdog; one that is stopped suspends its cell."""
+        """Run one tick under the watchdog; one that is stopped, or has no lane, suspends its cell."""
         cell = driver.world.ring[0]
         begun = time.perf_counter()
         try:
             with self._watchdog:
                 frame = driver.decide()
-        except TickStopped:
-            sample = driver.clock.sample()
-            verb = Operate(sample, "suspend", "node", "watchdog", cell.workflow, cell.key)
+        except (TickStopped, LaneMissing) as why:
+            sample, reason = driver.clock.sample(), getattr(why, "code", "watchdog")
+            verb = Operate(sample, "suspend", "node", reason, cell.workflow, cell.key)
             driver.handle(Ticket(verb))
             return
         if frame is not None:
