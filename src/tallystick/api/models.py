@@ -257,3 +257,60 @@ class MadeUp(Body):
     params: Any = None
     key: str = "-"
     cap_slot: str | None = None
+
+
+class NewWorkspace(Body):
+    """A directory of the node's host to watch."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    shared: bool = False
+
+
+class TrustBody(Body):
+    """Which reactions to trust, all when empty; `follow` trusts later edits too."""
+
+    reactions: tuple[Name, ...] = ()
+    follow: bool | None = None
+
+
+class ScanBody(Body):
+    """For how long to wait until all that follows has happened."""
+
+    wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
+
+
+class FrameBody(Body):
+    """A context frame about a place of a workspace."""
+
+    path: Annotated[str, Meta(max_length=4096)]
+    type: Name
+    content: bytes
+    meta: dict[str, Any] = {}
+    workspace: str | None = None
+
+
+class StampBody(Body):
+    """A path that reactions have written."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    workspace: str | None = None
+
+
+class RunBody(Body):
+    """A command for a reaction; `key` makes asking twice one request."""
+
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    args: dict[str, Any] = {}
+    key: Annotated[str, Meta(max_length=200)] = ""
+
+
+class SimulateBody(Body):
+    """A path that is taken for changed."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class ProvenanceBody(Body):
+    """Where to begin: a run, definition, tree, trigger, decision or content; all when absent."""
+
+    id: Annotated[str, Meta(max_length=200)] | None = None

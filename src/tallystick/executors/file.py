@@ -38,6 +38,7 @@ from tallystick.executors.file_beneath import (
     parent_of,
     read_all,
 )
+from tallystick.executors.file_announce import announce
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_place import place
 
@@ -99,6 +100,19 @@ class FileExecutor:
         self._names = names or Names()
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
         self._waiting: dict[bytes, threading.Event] = {}
+        self._places = dict(settings.workspaces)
+        self._announced: dict[str, tuple[str, Path]] = {}
+
+    def admit(self, name: str, root: Path, ledger: tuple[str, Path] | None = None) -> None:
+        """Let jobs name one more directory; `ledger` is where a shared one announces writes."""
+        self._places[name] = root
+        if ledger is not None:
+            self._announced[name] = ledger
+
+    def forget(self, name: str) -> None:
+        """Let no job name a directory any more."""
+        self._places.pop(name, None)
+        self._announced.pop(name, None)
 
     async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
         """Do it on a thread; once begun it is finished, since half a step helps nobody."""
@@ -139,7 +153,7 @@ class FileExecutor:
             )
             if not answer.ok:
                 return Failed("scope", "file.not_granted", answer.message or "not granted")
-        root = self._settings.workspaces.get(job.params["workspace"])
+        root = self._places.get(job.params["workspace"])
         if root is None:
             return Failed("not_found", "file.workspace_unknown", "no such workspace is configured")
         if job.effect == READ:
@@ -169,6 +183,9 @@ class FileExecutor:
             return Failed(
                 "client_error", "file.stamp_untrue", "the stamp is of other bytes or path"
             )
+        shared = self._announced.get(job.params["workspace"])
+        if shared is not None and stamp is not None:
+            announce(*shared, stamp)
         with parent_of(root, path, create=wanted is not None) as found:
             if found is None:
                 status = "recovered" if job.attempt > 1 else "unchanged"

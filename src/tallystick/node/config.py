@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tallystick.errors import Rejected
 from tallystick.node.config_executors import ExecutorSettings, read_executors
-from tallystick.node.config_read import duration, nearest, one_of, read_section, size
+from tallystick.node.config_read import duration, nearest, one_of, read_section, size, table
 
 FILE: Final = "tally.toml"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -92,6 +92,23 @@ class WorkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """How workspaces are watched (08 section 6)."""
+
+    settle_ms: int = 200
+    max_settle_ms: int = 2_000
+    rescan_s: float = 60.0
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionSettings:
+    """Further actions of reactions: effects by name, with their params and slot (F-21)."""
+
+    actions: Mapping[str, Any] = table({})
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionSettings:
     """What garbage collection may take."""
 
@@ -130,6 +147,8 @@ class Config:
     http: HttpSettings = HttpSettings()
     executors: ExecutorSettings = field(default_factory=lambda: read_executors({}, {}))
     work: WorkSettings = WorkSettings()
+    watch: WatchSettings = WatchSettings()
+    reactions: ReactionSettings = field(default_factory=ReactionSettings)
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -148,6 +167,8 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "dispatch": DispatchSettings,
         "http": HttpSettings,
         "work": WorkSettings,
+        "watch": WatchSettings,
+        "reactions": ReactionSettings,
         "retention": RetentionSettings,
         "log": LogSettings,
         "metrics": MetricsSettings,

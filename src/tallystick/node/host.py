@@ -46,6 +46,7 @@ from tallystick.node.points import Points
 from tallystick.node.resume import Resume
 from tallystick.node.served import serve_executors
 from tallystick.node.split import SplitJournal
+from tallystick.node.watching import Watching
 from tallystick.node.work import Work
 from tallystick.node.writer import Writer
 
@@ -104,6 +105,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.work = Work(node)
     node.ops = Ops(node)
     node.governing = Governing(node)
+    node.watching = Watching(node)
     Gauges(node)
     node.writer.start()
     node.engine.start()
@@ -115,6 +117,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
         await _open_worlds(node, passive=passive)
         count = len(node.engine.worlds)
         node.log.say("info", "node.opened", f"{count} worlds are open", node=config.node.name)
+        await node.watching.start()
     except BaseException:
         await close_node(node, 0)
         raise
@@ -195,6 +198,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     node.stopping = True
     node.engine.draining = True
     node.log.say("info", "node.stopping", "no new events; what runs may end")
+    await node.watching.stop()
     await node.resume.stop()
     await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s)
     node.log.say("debug", "node.drained", "no executor works any more")

@@ -11,7 +11,7 @@ Reads of history run in worker threads over connections of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.ops import Ops
     from tallystick.node.outside import Outside
     from tallystick.node.resume import Resume
+    from tallystick.node.watching import Watching
     from tallystick.node.work import Work
 
 T = TypeVar("T")
@@ -124,6 +125,7 @@ class Node:
         self.work: Work
         self.ops: Ops
         self.governing: Governing
+        self.watching: Watching
 
     # ---- what is here -----------------------------------------------------------------------
 
@@ -171,10 +173,13 @@ class Node:
 
     # ---- inputs and looks -------------------------------------------------------------------
 
-    async def offer(self, world: str, *given: Input, size: int = 0) -> list[Answer | Exception]:
+    async def offer(
+        self, world: str, *given: Input, size: int = 0, blobs: Mapping[bytes, bytes] | None = None
+    ) -> list[Answer | Exception]:
         """Decide about inputs, in order and in one commit; answers come when it is durable.
 
         Refuses with `Busy` when the lane of new events is full.
+        `blobs` become durable with them.
         """
         hosted = self._hosted(world)
         if world in self.looking:
@@ -182,6 +187,7 @@ class Node:
             await self.on_kernel(lambda: own(hosted.driver))
         ingress = type(given[0]) is Submit
         tickets = [Ticket(each) for each in given]
+        tickets[0].blobs = blobs
         if ingress:
             self._enter(world, hosted, tickets, size)
         clock = hosted.driver.clock

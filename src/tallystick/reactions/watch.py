@@ -118,6 +118,7 @@ class Watcher:
         self._busy_ns: int | None = None
         self._busy_told = False
         self._told_ns: int | None = None
+        self._first = False
         self._confirmed = False
         self.missing = False
         """Silent, because too much has vanished."""
@@ -127,6 +128,7 @@ class Watcher:
     def start(self, journaled: Tree | None) -> None:
         """What the journal knows; None when this workspace was never scanned (W3)."""
         self._go_on_from(EMPTY if journaled is None else journaled)
+        self._first = journaled is None
         self._flags.add(settle.STARTUP)
         # Rules that came while nobody looked hide files; nobody has removed those.
         self._old_rules = self._ignore
@@ -162,6 +164,11 @@ class Watcher:
         """Look at everything at once."""
         self._settle.mark_all(settle.RESCAN, self._clock.steady_ns())
         self._again_ns = 0
+
+    @property
+    def known(self) -> Tree:
+        """What the journal has taken last."""
+        return self._before
 
     def due_ns(self) -> int:
         """When it wants to look next, on the steady clock."""
@@ -232,8 +239,9 @@ class Watcher:
         flags = tuple(sorted(self._flags - {settle.RULES}))
         self._flags.clear()
         self._confirmed = False
-        if tree_id(after) != tree_id(self._before):
+        if self._first or tree_id(after) != tree_id(self._before):
             return self._keep(after, flags)
+        self._before = after  # the same, and it knows the sizes, which the journal does not
         now_ns = self._clock.steady_ns()
         if not asked or (self._told_ns is not None and now_ns - self._told_ns < QUIET_NS):
             return None
@@ -241,7 +249,8 @@ class Watcher:
         return self._held(NO_CHANGE)
 
     def _keep(self, after: Tree, flags: tuple[str, ...], *, silent: bool = False) -> Difference:
-        made = listings(after, self._before)
+        made = listings(after, {} if self._first else self._before)
+        self._first = False
         self._waiting = Difference(self._before, after, made, flags, silent=silent)
         return self._waiting
 

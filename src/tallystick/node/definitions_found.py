@@ -1,0 +1,103 @@
+"""The reaction files of a workspace, read when they have moved (08 section 2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tallystick.node.watch_disk import Disk
+from tallystick.reactions.check import check
+from tallystick.reactions.document import Definition, load
+from tallystick.reactions.finding import BadReaction, Finding
+from tallystick.reactions.tree import DIRECTORY, Tree, shown
+from tallystick.values.yaml12 import NotYamlError, read
+
+FOLDER: Final = b".reactions"
+PROFILES: Final = b".reactions/profiles.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What was loaded from which state of the folder, and what was wrong with the rest."""
+
+    definitions: tuple[Definition, ...]
+    findings: tuple[tuple[str, Finding], ...]
+    folder_id: bytes | None
+    at_ns: int = 0
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The definitions by hash, in a fixed order."""
+        return tuple(sorted(each.hash for each in self.definitions))
+
+
+class Loads:
+    """Reads `.reactions/`; a broken file keeps the others from nothing."""
+
+    def __init__(self, disk: Disk, adapters: Mapping[str, Mapping[str, Any]]) -> None:
+        self._disk = disk
+        self._adapters = adapters
+        self._seen: bytes | None = b"never"
+
+    def load(self, tree: Tree) -> Loading | None:
+        """What the folder holds now; None when it is as it was."""
+        node = tree.get(FOLDER)
+        folder_id = None if node is None else node.id
+        if folder_id == self._seen:
+            return None
+        self._seen = folder_id
+        return found_in(self._disk, sorted(tree), self._adapters, folder_id, tree)
+
+
+def found_in(
+    disk: Disk,
+    paths: list[bytes],
+    adapters: Mapping[str, Mapping[str, Any]],
+    folder_id: bytes | None,
+    tree: Tree,
+) -> Loading:
+    """Every definition of a folder that can be loaded, and every finding."""
+    inside = [p for p in paths if p.startswith(FOLDER + b"/") and tree[p].kind != DIRECTORY]
+    beside: dict[str, bytes] = {}
+    for path in inside:
+        name = shown(path[len(FOLDER) + 1 :])
+        data = disk.text(path)
+        if data is not None and "/" in name:
+            beside[name] = data
+            beside.setdefault(name.partition("/")[2], data)
+    profiles, findings = _profiles(disk)
+    definitions: list[Definition] = []
+    for path in inside:
+        name = shown(path)
+        if path == PROFILES or path.count(b"/") != 1 or not path.endswith((b".yaml", b".yml")):
+            continue
+        data = disk.text(path)
+        try:
+            text = (data or b"").decode()
+            definitions.append(load(text, name, beside, profiles, adapters))
+        except BadReaction as why:
+            findings += [(name, finding) for finding in why.findings]
+        except UnicodeDecodeError:
+            findings.append((name, _not_text()))
+    findings += [(finding.path, finding) for finding in check(definitions)]
+    # What checks refuse is not loaded: a reaction that feeds itself would run before anybody reads.
+    refused = {finding.path for _, finding in findings if finding.severity == "error"}
+    kept = tuple(each for each in definitions if each.name not in refused)
+    return Loading(kept, tuple(findings), folder_id, time.time_ns())
+
+
+def _profiles(disk: Disk) -> tuple[Mapping[str, Any], list[tuple[str, Finding]]]:
+    data = disk.text(PROFILES)
+    if data is None:
+        return {}, []
+    try:
+        value = read(data.decode()).value
+    except (NotYamlError, UnicodeDecodeError):
+        return {}, [(shown(PROFILES), _not_text())]
+    return value if isinstance(value, dict) else {}, []
+
+
+def _not_text() -> Finding:
+    return Finding("reaction.yaml", "error", 1, 1, "", "the file is no YAML text", "see 1.2")

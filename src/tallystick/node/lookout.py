@@ -1,0 +1,467 @@
+"""One watched workspace of a node: from the watcher's looks to observations in the journal.
+
+Theory of operation (08 section 6, "One door").
+After each look the projection of stamps is brought to the durable head: intents are durable before
+their writes and it is read after the bytes, so every stamp that can explain them is there.
+Then `derive` makes triggers of what differs, and all of it is offered as `sys/Observed@1`.
+The workspace cell takes only the next number on the tree that it stands at; refused, the watcher
+starts again from what the journal has.
+Frame heads and commands that came meanwhile go through the same door.
+"""
+
+# tidy: one loop, read as a whole.
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from tallystick.errors import TallyError
+from tallystick.kernel.inputs import Submit
+from tallystick.node.definitions_found import Loading, Loads
+from tallystick.node.node import Node
+from tallystick.node.projected import Projected
+from tallystick.node.stamps_log import StampsLog
+from tallystick.node.watch_disk import Disk, SystemTime
+from tallystick.node.watch_hints import FileHints
+from tallystick.node.workspaces import Kept
+from tallystick.reactions import ids, settle
+from tallystick.reactions.observation import Derived, Observation, Request
+from tallystick.reactions.tree import EMPTY, Tree, load, shown, tree_id, unshown
+from tallystick.reactions.triggers import derive
+from tallystick.reactions.watch import Difference, Settings, Watcher
+from tallystick.values import canon
+from tallystick.views.reactive import Reactive
+from tallystick.views.workspaces import workspace_body
+
+OBSERVED: Final = "sys/Observed@1"
+LOADED: Final = "sys/ReactionsLoaded@1"
+PART_TRIGGERS: Final = 64
+PART_BYTES: Final = 512 * 1024
+_LOOK_S: Final = 0.005
+_TAKEN_S: Final = 30.0
+_RETRY_S: Final = 1.0
+_WAKES: Final = (b"sys/FrameHeadChanged@1", b"sys/CommandAsked@1")
+
+
+class Sources(NamedTuple):
+    """What has happened besides changes of files."""
+
+    moved: Sequence[Any] = ()
+    commands: Sequence[Request] = ()
+    due: Sequence[str] = ()
+
+    @property
+    def some(self) -> bool:
+        """True when there is anything."""
+        return bool(self.moved or self.commands or self.due)
+
+
+class Lookout:
+    """Watches one directory for one world; everything but the scan runs on the io thread."""
+
+    def __init__(self, node: Node, projected: Projected, kept: Kept, settings: Settings) -> None:
+        self.kept = kept
+        self.fault: str | None = None
+        self.loading = Loading((), (), b"")
+        self.n = 0
+        self._node = node
+        self._projected = projected
+        self._disk = Disk(kept.folder)
+        self._time = SystemTime()
+        self.watcher = Watcher(self._disk, self._time, settings)
+        self._loads = Loads(self._disk, dict(node.config.reactions.actions))
+        self._stamps_log = StampsLog(kept) if kept.shared else None
+        self._wake = asyncio.Event()
+        self._buffer: list[bytes | str] | None = None
+        self._asked: list[tuple[Request, asyncio.Future[list[str]]]] = []
+        self._looks = 0
+        self._looked = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._hints: FileHints | None = None
+        self.known = False
+        """Whether the journal has any tree of it."""
+
+    # ---- beginning and end ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._listen())]
+
+    async def stop(self) -> None:
+        """End; what was not taken is found again at the next start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._hints is not None:
+            await self._hints.close()
+        for _, future in self._asked:
+            future.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._begin()
+                while True:
+                    await self._until_due()
+                    await self._turn()
+                    self.fault = None
+            except TallyError as why:
+                # A full disk, a stopping node, a damaged tree: said, and tried again.
+                self.fault = f"{why.code}: {why.message}"
+                await asyncio.sleep(_RETRY_S)
+
+    async def _begin(self) -> None:
+        body = await self._body()
+        self.n = body["n"]
+        self.known = body["tree"] is not None
+        journaled = await self._journaled(body) if self.known else None
+        self.watcher.start(journaled)
+        if self._hints is None:
+            self._hints = FileHints(self.kept.folder, self._hint, self._lost)
+            self._hints.start()
+
+    async def _body(self) -> dict[str, Any]:
+        wanted = self.kept.workspace_id
+        return await self._node.look(self.kept.world, lambda world: workspace_body(world, wanted))
+
+    async def _journaled(self, body: Mapping[str, Any]) -> Tree:
+        root, world = ids.raw(body["tree"]["blob"]), self.kept.world
+        return await self._node.read(
+            lambda reader: load(root, lambda digest: reader.blob(world, digest))
+        )
+
+    # ---- what it is told --------------------------------------------------------------------
+
+    def _hint(self, path: bytes) -> None:
+        if self._buffer is not None:
+            self._buffer.append(path)
+        else:
+            self.watcher.hint(path)
+            self._wake.set()
+
+    def _lost(self, hinted: bool) -> None:
+        flag = settle.RESCAN if hinted else settle.OVERFLOW
+        if self._buffer is not None:
+            self._buffer.append(flag)
+        else:
+            self.watcher.lost(flag)
+        self.watcher.hinted(by_somebody=hinted)
+        self._wake.set()
+
+    async def scan(self) -> int:
+        """Look at everything now; the number of the observation that holds what was on disk."""
+        wanted = self._looks + (2 if self._buffer is not None else 1)
+        self._lost(True)
+        self.watcher.now()
+        self._wake.set()
+        async with self._looked:
+            await self._looked.wait_for(lambda: self._looks >= wanted)
+        return self.n
+
+    async def confirm(self) -> None:
+        """Let what vanished be an ordinary change."""
+        self.watcher.confirm()
+        self._wake.set()
+
+    async def command(self, command: Request) -> list[str]:
+        """Ask for a reaction; the triggers that came of it, once they are durable."""
+        future: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._asked.append((command, future))
+        self._wake.set()
+        return await future
+
+    async def _listen(self) -> None:
+        """Wake for what the journal brings: heads and commands."""
+        world = self.kept.world
+        async for item in self._node.feed.subscribe(world, self._node.feed.head(world)):
+            if item.kind == "frame" and any(word in item.body.body for word in _WAKES):
+                self._wake.set()
+
+    # ---- waiting and looking ----------------------------------------------------------------
+
+    async def _until_due(self) -> None:
+        """Wait until a look is due, a command waits, or the journal has news."""
+        while True:
+            now_ns = self._time.steady_ns()
+            wait_s = (min(self.watcher.due_ns(), self._schedule_ns(now_ns)) - now_ns) / 1e9
+            if wait_s <= 0 or self._asked:
+                return
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), wait_s)
+            except TimeoutError:
+                return
+            if await self._news():
+                return
+
+    async def _news(self) -> bool:
+        moved, commands = (
+            (await self._projected.now(self.kept.world)).place(self.kept.workspace_id).waiting()
+        )
+        return bool(moved or commands or self._asked)
+
+    async def _turn(self) -> None:
+        batch = await self._look() if self.watcher.due_ns() <= self._time.steady_ns() else None
+        if batch is not None and batch.held is not None and not self.known:
+            batch = None  # nothing was ever seen, so there is nothing to hold back
+        if batch is not None:
+            await self._reload(batch.after)
+        view = await self._projected.now(self.kept.world)
+        if self._stamps_log is not None:
+            self._stamps_log.read(view.stamps)
+        asked, self._asked = self._asked, []
+        try:
+            sources = self._sources(view, [command for command, _ in asked])
+            if batch is not None or sources.some:
+                told = await self._observe(batch, view, sources)
+                for command, future in asked:
+                    if not future.done():
+                        future.set_result(_made_by(told, command))
+        except BaseException:
+            self._asked = [*asked, *self._asked]
+            raise
+        async with self._looked:
+            self._looks += 1
+            self._looked.notify_all()
+
+    async def _look(self) -> Difference | None:
+        """Scan in a thread; hints that come meanwhile are kept for the next look."""
+        self._buffer = []
+        try:
+            return await asyncio.to_thread(self.watcher.look)
+        finally:
+            buffered, self._buffer = self._buffer, None
+            for word in buffered:
+                if isinstance(word, bytes):
+                    self.watcher.hint(word)
+                else:
+                    self.watcher.lost(word)
+
+    # ---- definitions ------------------------------------------------------------------------
+
+    async def _reload(self, tree: Tree) -> None:
+        """Read the reaction files again if they moved; loading is an event."""
+        found = await asyncio.to_thread(self._loads.load, tree)
+        if found is None:
+            return
+        if found.hashes != self.loading.hashes or not await self._has(found):
+            await self._offer(
+                LOADED,
+                {
+                    "workspace_id": self.kept.workspace_id,
+                    "definitions": [each.data for each in found.definitions],
+                    "blobs": [data for each in found.definitions for data in each.blobs],
+                    "principal": "node",
+                },
+            )
+        self.loading = found
+
+    async def _has(self, found: Loading) -> bool:
+        body = await self._body()
+        held = {row["blob"] for row in body["reactions"].values()}
+        return held == set(found.hashes)
+
+    # ---- the door ---------------------------------------------------------------------------
+
+    def _sources(self, view: Reactive, asked: list[Request]) -> Sources:
+        moved, commands = view.place(self.kept.workspace_id).waiting()
+        made = [_command_of(noted.value) for noted in commands]
+        return Sources(moved, [*made, *asked], self._due(view))
+
+    def _due(self, view: Reactive) -> list[str]:
+        fired = view.place(self.kept.workspace_id).fired
+        now_ns = self._node.clock.now_ns()
+        found = []
+        for definition in self.loading.definitions:
+            every = [entry["every_ms"] for entry in definition["on"] if "every_ms" in entry]
+            since = max(fired.get(definition.name, 0), self.loading.at_ns)
+            if every and now_ns >= since + min(every) * 1_000_000:
+                found.append(definition.name)
+        return found
+
+    def _schedule_ns(self, now_ns: int) -> int:
+        """When to see whether something is due, on the steady clock."""
+        scheduled = any("every_ms" in e for d in self.loading.definitions for e in d["on"])
+        return now_ns + 1_000_000_000 if scheduled else 1 << 62
+
+    async def _observe(
+        self, batch: Difference | None, view: Reactive, sources: Sources
+    ) -> list[dict[str, Any]]:
+        """Offer what was seen as observations; the triggers that were made."""
+        before = self.watcher.known
+        after = before if batch is None else batch.after
+        seen = Observation(
+            world_id=self.kept.world,
+            workspace_id=self.kept.workspace_id,
+            n=self.n + 1,
+            observed_at=self._node.clock.now_ns(),
+            before=before if self.known else None,
+            after=after,
+            definitions=self.loading.definitions,
+            stamps=view.stamps,
+            heads=view.place(self.kept.workspace_id).heads,
+            flags=() if batch is None else batch.flags,
+            git_commit=git_commit(self._disk),
+            moved=sources.moved,
+            commands=sources.commands,
+            due=sources.due,
+            folding=self.kept.folding,
+        )
+        derived = self._derived(seen, batch)
+        listings = {} if batch is None else batch.listings
+        blobs = {**listings, **{canon.digest_of(data): data for data in derived.blobs}}
+        if not await self._offered(seen, derived, blobs, view.seq):
+            await self._begin_again()
+            return []
+        self.known = True
+        if batch is not None:
+            self.watcher.accepted(batch)
+        return derived.triggers
+
+    def _derived(self, seen: Observation, batch: Difference | None) -> Derived:
+        """What follows from an observation; held back and silent ones fire nothing by files."""
+        if batch is None or (batch.held is None and not batch.silent):
+            return derive(seen)
+        held = _held_outcome(seen.workspace_id, batch)
+        still = Observation(
+            **{
+                **{name: getattr(seen, name) for name in seen.__slots__},
+                "before": seen.after,
+            }
+        )
+        made = derive(still)
+        return Derived(made.triggers, [*made.outcomes, *held], made.blobs)
+
+    async def _offered(
+        self, seen: Observation, derived: Derived, blobs: Mapping[bytes, bytes], upto: int
+    ) -> bool:
+        """Offer in parts that fit an event, all of them in one commit; False when refused."""
+        inputs = []
+        before = None if seen.before is None else ids.text(tree_id(seen.before))
+        after = ids.text(tree_id(seen.after))
+        for at, (triggers, outcomes) in enumerate(parts(derived)):
+            value = {
+                "workspace_id": seen.workspace_id,
+                "n": seen.n + at,
+                "before": before,
+                "after": after,
+                "stamps_at": upto,
+                "feed_upto": upto,
+                "flags": list(seen.flags),
+                "git_commit": seen.git_commit,
+                "observed_at": seen.observed_at,
+                "triggers": triggers,
+                "outcomes": outcomes,
+                "blobs": [],
+            }
+            inputs.append(self._input(OBSERVED, value))
+            before = after
+        answers = await self._node.offer(self.kept.world, *inputs, blobs=blobs)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return await self._taken(seen.n + len(inputs) - 1)
+
+    async def _taken(self, n: int) -> bool:
+        """Whether the cell has taken an observation; it ticks soon after the event is in."""
+        until = self._node.loop.time() + _TAKEN_S
+        while self._node.loop.time() < until:
+            body = await self._body()
+            if body["n"] >= n:
+                self.n = body["n"]
+                return bool(body["n"] == n)
+            await asyncio.sleep(_LOOK_S)
+        return False
+
+    async def _begin_again(self) -> None:
+        body = await self._body()
+        self.n = body["n"]
+        self.known = body["tree"] is not None
+        self.watcher.again(await self._journaled(body) if self.known else EMPTY)
+
+    async def _offer(self, schema: str, value: Mapping[str, Any]) -> None:
+        await self._node.one(self.kept.world, self._input(schema, value))
+
+    def _input(self, schema: str, value: Mapping[str, Any]) -> Submit:
+        sample = self._node.clock.sample()
+        return Submit(sample, schema, value, lens="native", origin="system", principal="node")
+
+
+def parts(derived: Derived) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Triggers and outcomes in portions that each fit one event; at least one, maybe empty."""
+    found: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [([], [])]
+    size = 0
+    for which, rows in enumerate((derived.triggers, derived.outcomes)):
+        for row in rows:
+            bytes_ = len(canon.encode(row))
+            count = len(found[-1][0]) + len(found[-1][1])
+            if count and (count >= PART_TRIGGERS or size + bytes_ > PART_BYTES):
+                found.append(([], []))
+                size = 0
+            found[-1][which].append(row)
+            size += bytes_
+    return found
+
+
+def _held_outcome(workspace_id: str, batch: Difference) -> list[dict[str, Any]]:
+    if batch.held is None:
+        return []
+    quiet = batch.held == "no_change"
+    return [
+        {
+            "trigger_id": None,
+            "workspace_id": workspace_id,
+            "reaction": "",
+            "target": None,
+            "outcome": "no_change" if quiet else "deferred",
+            "code": None if quiet else batch.held,
+            "guard": "watch",
+            "paths": [],
+            "count": 1,
+        }
+    ]
+
+
+def _command_of(told: Mapping[str, Any]) -> Request:
+    """A command that a run asked for."""
+    cause = told["cause"]
+    return Request(
+        told["reaction"],
+        unshown(told["path"]),
+        args=told["args"],
+        key=told["key"],
+        actor=cause["actor"],
+        cause=cause,
+    )
+
+
+def _made_by(triggers: list[dict[str, Any]], command: Request) -> list[str]:
+    return [
+        trigger["trigger_id"]
+        for trigger in triggers
+        if trigger["kind"] == "command"
+        and trigger["reaction"] == command.reaction
+        and trigger["target"]["path"] == shown(command.path)
+    ]
+
+
+def git_commit(disk: Disk) -> str | None:
+    """What HEAD of a repository names, as far as plain files tell."""
+    head = disk.text(b".git/HEAD")
+    if head is None:
+        return None
+    name = head.strip()
+    if not name.startswith(b"ref: "):
+        return name.decode("ascii", "replace") if len(name) in (40, 64) else None
+    ref = name[5:]
+    if b".." in ref:
+        return None
+    found = disk.text(b".git/" + ref)
+    if found is not None:
+        return found.strip().decode("ascii", "replace")
+    for line in (disk.text(b".git/packed-refs") or b"").splitlines():
+        commit, _, packed = line.partition(b" ")
+        if packed == ref:
+            return commit.decode("ascii", "replace")
+    return None

@@ -1,0 +1,176 @@
+"""Which directories are watched here, and whose they are (08 section 3).
+
+A directory carries its own name: `DIR/.tally/workspace` holds a random id and the worlds that own
+it, so a moved directory is the same workspace and a second world finds out that it is taken.
+Where a directory lies on this host is nobody else's affair: `workspaces.json` of the data folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.errors import Conflict, Rejected, UnknownName
+from tallystick.node.files import write_json
+
+STATE: Final = ".tally"
+IDENTITY: Final = "workspace"
+STAMPS: Final = "stamps.log"
+_FILE: Final = "workspaces.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One directory that a world watches on this host."""
+
+    world: str
+    workspace_id: str
+    folder: str
+    shared: bool
+    folding: bool
+
+    @property
+    def name(self) -> str:
+        """The last part of the directory's path, for people."""
+        return Path(self.folder).name
+
+
+class Workspaces:
+    """The list of this host's workspaces, in the data folder."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / _FILE
+        self.rows: dict[str, Kept] = {}
+        if self._path.exists():
+            rows = json.loads(self._path.read_text("utf-8"))
+            self.rows = {row["workspace_id"]: Kept(**row) for row in rows}
+
+    def put(self, kept: Kept) -> None:
+        """Remember one."""
+        self.rows[kept.workspace_id] = kept
+        self._save()
+
+    def drop(self, workspace_id: str) -> None:
+        """Forget one."""
+        self.rows.pop(workspace_id, None)
+        self._save()
+
+    def of(self, world: str) -> list[Kept]:
+        """Those of a world."""
+        return [kept for kept in self.rows.values() if kept.world == world]
+
+    def find(self, world: str, name: str) -> Kept:
+        """One of a world by its id, the beginning of its id, its folder or its folder's name."""
+        rows = self.of(world)
+        for kept in rows:
+            if name in (kept.workspace_id, kept.folder):
+                return kept
+        near = [k for k in rows if k.name == name or (name and k.workspace_id.startswith(name))]
+        if len(near) != 1:
+            raise UnknownName(
+                f"no workspace {name}" if not near else f"{name} means several workspaces",
+                code="workspace.unknown",
+                where={"workspace": name},
+                hint=f"known: {', '.join(sorted(k.name for k in rows)) or 'none yet'}",
+            )
+        return near[0]
+
+    def _save(self) -> None:
+        write_json(self._path, [asdict(kept) for kept in self.rows.values()])
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    handle = os.open(state / "workspace.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def claim(folder: Path, world: str, new_id: str, *, shared: bool) -> Kept:
+    """Take a directory for a world, and see whether its names fold.
+
+    Refuses with `workspace.owned` one that another world has, unless both share it.
+    """
+    folder = folder.resolve()
+    if not folder.is_dir():
+        raise Rejected(
+            f"{folder} is no directory", code="workspace.no_directory", where={"path": str(folder)}
+        )
+    state = folder / STATE
+    state.mkdir(mode=0o700, exist_ok=True)
+    with _locked(state):
+        told = _identity(state) or {"workspace_id": new_id, "owners": {}}
+        for owner, how in told["owners"].items():
+            if owner != world and not (shared and how["shared"]):
+                raise Conflict(
+                    f"{folder} belongs to the world {owner}",
+                    code="workspace.owned",
+                    where={"world": owner, "path": str(folder)},
+                    hint="remove it there with `tally workspace rm`, or add it --shared in both",
+                )
+        told["owners"][world] = {"shared": shared}
+        write_json(state / IDENTITY, told)
+        return Kept(world, told["workspace_id"], str(folder), shared, _folds(state))
+
+
+def refuse_copy(kept: Kept, known: Kept | None) -> None:
+    """Refuse a directory that carries the id of another one which is still there."""
+    if known is not None and known.folder != kept.folder and Path(known.folder).is_dir():
+        raise Conflict(
+            f"{kept.folder} is a copy of {known.folder}",
+            code="workspace.copied",
+            where={"path": kept.folder, "workspace": kept.workspace_id},
+            hint="remove .tally/workspace of the copy; it then becomes a new workspace",
+        )
+
+
+def release(folder: Path, world: str) -> None:
+    """Give a directory back; what is in it stays."""
+    state = folder / STATE
+    if not state.is_dir():
+        return
+    with _locked(state):
+        told = _identity(state)
+        if told is not None and told["owners"].pop(world, None) is not None:
+            write_json(state / IDENTITY, told)
+
+
+def owned(folder: Path, world: str) -> bool:
+    """True while the directory says that the world may watch it."""
+    told = _identity(folder / STATE) if (folder / STATE).is_dir() else None
+    return told is not None and world in told["owners"]
+
+
+def _identity(state: Path) -> dict[str, Any] | None:
+    path = state / IDENTITY
+    if not path.exists():
+        return None
+    try:
+        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError as why:
+        raise Rejected(
+            f"{path} cannot be read",
+            code="workspace.bad_identity",
+            where={"path": str(path)},
+            hint="remove the file; the directory then becomes a new workspace",
+        ) from why
+    return told
+
+
+def _folds(state: Path) -> bool:
+    """Whether the disk takes names that differ by case for one."""
+    probe = state / "Probe"
+    probe.touch()
+    try:
+        return (state / "pROBE").exists()
+    finally:
+        probe.unlink(missing_ok=True)
