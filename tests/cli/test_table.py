@@ -7,7 +7,7 @@ import pytest
 
 from tallystick.cli.main import tally as tree
 from tallystick.cli.shape import ANY, HASH, misfit
-from tallystick.cli.table import LATER, NOUNS, VERBS
+from tallystick.cli.table import NOUNS, VERBS
 from tests.cli.runs import tally
 
 WORDS = [command.words for command in VERBS]
@@ -38,16 +38,6 @@ def test_every_command_is_listed_once():
     assert len(WORDS) == len(set(WORDS))
     assert {words.split()[0] for words in WORDS if " " in words} == set(NOUNS)
     assert [c.words for c in VERBS if c.shape is None or not c.says] == []
-    assert not set(LATER) & {words.split()[0] for words in WORDS}
-
-
-@pytest.mark.parametrize("noun", LATER)
-def test_a_noun_of_a_later_release_says_so(noun: str):
-    """ND-28: exit 2 with a problem object, whatever follows it."""
-    done = tally(noun, "ls", "--some", "thing", "--json")
-    assert (done.code, done.out) == (2, "")
-    assert done.problem["code"] == "request.not_yet"
-    assert noun in done.problem["detail"]
 
 
 @pytest.mark.parametrize("words", ["nonsense", "world", "world nonsense", "cell show", "send a"])

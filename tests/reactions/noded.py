@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +28,8 @@ writes: {files: ["out/**"]}
 cooldown: 0s
 actions:
   - {name: read, file.read: {paths: ["in/*.txt"]}}
-  - {name: page, file.write: {path: "out/all.md", content: "{{ actions.read.files | length }} files\\n"}}
+  - name: page
+    file.write: {path: "out/all.md", content: "{{ actions.read.files | length }} files\\n"}
 """
 
 
@@ -97,7 +99,7 @@ class Scene:
 
 async def scene(node: Node, folder: Path, **reactions: str) -> Scene:
     """A new world and a folder with these reactions."""
-    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - quick, and there is no other task
     world = await node.create(f"w{len(node.names)}", reaction_bundle())
     made = Scene(node, world, folder)
     for name, text in reactions.items():

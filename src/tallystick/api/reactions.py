@@ -9,7 +9,8 @@ from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
 from tallystick.api.workspaces import kept_of, submit
 from tallystick.errors import Conflict, UnknownName
-from tallystick.node.inquiry import replay_decision, replay_trigger, simulate
+from tallystick.node.recomputed import replay_decision, replay_trigger
+from tallystick.node.simulated import simulate
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
 from tallystick.reactions.observation import Request as Wanted
@@ -126,9 +127,7 @@ def operate_run(verb: str) -> Any:
     async def act(request: Request) -> Response:
         request.read(Operation)
         name = request.named["run"]
-        row = await request.node.look(
-            request.world, lambda world: workspaces.run_show(world, name)
-        )
+        row = await request.node.look(request.world, lambda world: workspaces.run_show(world, name))
         terminal = row["state"] in ("complete", "failed", "aborted")
         if terminal != (verb == "retry"):
             raise Conflict(

@@ -25,6 +25,7 @@ from tallystick.api import (
 from tallystick.api.openapi import openapi
 from tallystick.api.routes import OPEN, SESSION, Route, Table
 from tallystick.api.table_governance import GOVERNANCE
+from tallystick.api.table_reactions import REACTIONS
 
 METRICS: Final = "/metrics"
 _W: Final = "/v1/worlds/{w}"
@@ -454,4 +455,6 @@ EXECUTIONS: Final = (
     ),
 )
 
-TABLE: Final = Table([*NODE, *WORLD, *CELLS, *EFFECTS, *GOVERNANCE, *WORK, *EXECUTIONS])
+TABLE: Final = Table(
+    [*NODE, *WORLD, *CELLS, *EFFECTS, *GOVERNANCE, *WORK, *EXECUTIONS, *REACTIONS]
+)

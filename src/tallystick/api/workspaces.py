@@ -77,9 +77,7 @@ async def trust(request: Request) -> Response:
     body = request.read(TrustBody)
     kept = kept_of(request)
     principal = request.who.principal
-    hashes = await request.node.watching.trust(
-        kept, body.reactions, principal, follow=body.follow
-    )
+    hashes = await request.node.watching.trust(kept, body.reactions, principal, follow=body.follow)
     return Response(202, {"workspace_id": kept.workspace_id, "trusted": hashes})
 
 
@@ -121,7 +119,7 @@ async def put_frame(request: Request) -> Response:
     body = request.read(FrameBody)
     kept = kept_of(request, body.workspace)
     path = unshown(body.path)
-    value = {
+    value: dict[str, Any] = {
         "locator_id": ids.text(ids.locator_id(kept.workspace_id, path)),
         "workspace_id": kept.workspace_id,
         "path": shown(path),

@@ -10,8 +10,8 @@ import click
 
 from tallystick import __version__
 from tallystick.cli.call import Globals, LiveCall
-from tallystick.cli.problem import not_yet, problem_object
-from tallystick.cli.table import LATER, NOUNS, VERBS
+from tallystick.cli.problem import problem_object
+from tallystick.cli.table import NOUNS, VERBS
 from tallystick.cli.verb import BAD, Verb
 from tallystick.errors import Rejected, TallyError
 
@@ -56,19 +56,6 @@ def _leaf(command: Verb) -> click.Command:
     return click.Command(name, params=params, callback=run, help=command.says)
 
 
-def _later(words: str) -> click.Command:
-    """A noun of a later release: any words after it get the same plain answer."""
-
-    def run(**_given: Any) -> None:
-        raise not_yet(words)
-
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
-    return click.Command(
-        words, params=[rest], callback=run, context_settings=settings, help="not there yet"
-    )
-
-
 def _group(name: str, says: str) -> click.Group:
     @click.pass_context
     def run(context: click.Context, /, **given: Any) -> None:
@@ -86,8 +73,6 @@ def _tree() -> click.Group:
         (groups[first] if rest else root).add_command(_leaf(command))
     for group in groups.values():
         root.add_command(group)
-    for words in LATER:
-        root.add_command(_later(words))
     return root
 
 

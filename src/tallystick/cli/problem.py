@@ -64,13 +64,3 @@ def problem_object(error: TallyError) -> dict[str, Any]:
         "where": error.where,
         "hint": error.hint,
     }
-
-
-def not_yet(words: str) -> Rejected:
-    """The refusal of a noun that a later release brings."""
-    return Rejected(
-        f"`tally {words}` is not there yet",
-        code="request.not_yet",
-        where={"command": words},
-        hint="see the changelog for what this release can do",
-    )

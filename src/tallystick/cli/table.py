@@ -23,12 +23,15 @@ from tallystick.cli import (
     lint,
     playbook,
     prove,
+    provenance,
+    reaction,
     secret,
     send,
     serve,
     token,
     trace,
     worker,
+    workspace,
     world,
 )
 from tallystick.cli.verb import Verb
@@ -49,6 +52,9 @@ VERBS: Final[tuple[Verb, ...]] = (
     *lint.VERBS,
     *check.VERBS,
     *playbook.VERBS,
+    *workspace.VERBS,
+    *reaction.VERBS,
+    *provenance.VERBS,
     *key.VERBS,
     *worker.VERBS,
     *secret.VERBS,
@@ -68,18 +74,14 @@ NOUNS: Final[Mapping[str, str]] = MappingProxyType(
         "bundle": "definitions and artifacts, the unit of upgrade",
         "gov": "changes of the bundle: propose, shadow, approve, apply",
         "playbook": "nets written in YAML, and their executions",
+        "workspace": "watched directories",
+        "reaction": "reactions to files, frames and commands",
+        "reflection": "the same as reaction",
+        "frame": "context that is attached to files and directories",
+        "stamp": "who wrote which bytes",
+        "provenance": "where outputs come from, and the proof",
         "key": "signing keys",
         "secret": "values that effects need and nobody sees",
         "token": "who may call",
     }
-)
-# Nouns of the design that a later release brings; each answers plainly and ends with 2.
-LATER: Final = (
-    "frame",
-    "provenance",
-    "reaction",
-    "reflection",
-    "stamp",
-    "why",
-    "workspace",
 )

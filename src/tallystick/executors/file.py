@@ -29,6 +29,7 @@ from tallystick.executors.base import (
     Repeat,
     Report,
 )
+from tallystick.executors.file_announce import announce
 from tallystick.executors.file_beneath import (
     Names,
     PathError,
@@ -38,7 +39,6 @@ from tallystick.executors.file_beneath import (
     parent_of,
     read_all,
 )
-from tallystick.executors.file_announce import announce
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_place import place
 

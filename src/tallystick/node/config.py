@@ -197,10 +197,10 @@ def load_config(base: Path, env: Mapping[str, str]) -> Config:
 def config_of(base: Path, raw: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """The settings that a document and an environment give; pure but for the host's name."""
     known = [*SECTIONS, "executors"]
-    for name, table in raw.items():
+    for name, given in raw.items():
         if name not in known:
             raise nearest("section", name, known)
-        if not isinstance(table, Mapping):
+        if not isinstance(given, Mapping):
             raise Rejected(f"[{name}] is a section", code="config.type", where={"key": name})
     sections: dict[str, Any] = {
         name: read_section(cls, name, raw.get(name, {}), env) for name, cls in SECTIONS.items()

@@ -90,9 +90,10 @@ class Lookout:
 
     async def stop(self) -> None:
         """End; what was not taken is found again at the next start."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while waiting := [task for task in self._tasks if not task.done()]:
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting, timeout=_RETRY_S)
         if self._hints is not None:
             await self._hints.close()
         for _, future in self._asked:
@@ -189,7 +190,8 @@ class Lookout:
                 return
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
             except TimeoutError:
                 return
             if await self._news():
@@ -285,6 +287,7 @@ class Lookout:
         scheduled = any("every_ms" in e for d in self.loading.definitions for e in d["on"])
         return now_ns + 1_000_000_000 if scheduled else 1 << 62
 
+    # tidy: one observation, all of its fields.
     async def _observe(
         self, batch: Difference | None, view: Reactive, sources: Sources
     ) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ class Asked(NamedTuple):
     content_id: str | None
 
 
+# tidy: one answer for each state of a file.
 def why(view: Reactive, runs: Mapping[str, Mapping[str, Any]], asked: Asked) -> dict[str, Any]:
     """Who wrote these bytes, and what led to that, step by step.
 
@@ -27,7 +28,7 @@ def why(view: Reactive, runs: Mapping[str, Mapping[str, Any]], asked: Asked) -> 
     """
     stamps = view.stamps.by_path(asked.workspace_id, asked.path)
     matching = view.stamps.matching(asked.workspace_id, asked.path, asked.content_id)
-    base = {
+    base: dict[str, Any] = {
         "path": shown(asked.path),
         "workspace_id": asked.workspace_id,
         "content_id": asked.content_id,
@@ -87,7 +88,9 @@ def _chain(
         label = runs.get(run_id, {}).get("label", run_id)
         decision = view.decisions.get(made["decision_id"] or "")
         reasons = [] if decision is None else [row["code"] for row in decision.value["reasons"]]
-        found.append({**_cause(noted), "ran": label, "decision": reasons, "depth": trigger["depth"]})
+        found.append(
+            {**_cause(noted), "ran": label, "decision": reasons, "depth": trigger["depth"]}
+        )
         parent = made["parent_run"]
         if parent is None:
             break
