@@ -6,6 +6,7 @@ One event or a batch; a batch is one commit, and each of its entries is accepted
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ async def send(request: Request) -> Response:
     if isinstance(answer, Exception):
         metrics.count("tally_events_total", result="refused")
         raise answer
+    _link(request, [answer])
     metrics.observe("tally_ack_seconds", perf_counter() - begun)
     metrics.count("tally_events_total", result=answer.kind)
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -104,6 +106,7 @@ async def _send_batch(request: Request, document: dict[str, Any]) -> Response:
             hint="give each event of a batch its own idempotency_key",
         )
     found = await _offered(request, events)
+    _link(request, found)
     results = [_result(request.world, index, each) for index, each in enumerate(found)]
     for each in found:
         kind = each.kind if isinstance(each, Answer) else "refused"
@@ -135,6 +138,16 @@ async def _offered(request: Request, events: list[Any]) -> list[Answer | TallyEr
                 raise answer
             found[place] = answer
     return found
+
+
+def _link(request: Request, answers: Iterable[Answer | TallyError]) -> None:
+    """Tell whoever traces that these events came with somebody else's trace."""
+    given = request.headers.get(b"traceparent")
+    if request.node.linked is None or given is None:
+        return
+    for answer in answers:
+        if isinstance(answer, Answer) and answer.event_hash is not None:
+            request.node.linked(answer.event_hash, given)
 
 
 def _told(world: str, answer: Answer) -> dict[str, Any]:

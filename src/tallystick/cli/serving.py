@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tallystick.api.app import make_app
 from tallystick.api.serve import Listening, Signals, address_of
+from tallystick.bridges.otel import Tracing
 from tallystick.cli.here import modules_of
 from tallystick.cli.journal import line
 from tallystick.cli.sources import bundle_at, signature
@@ -75,6 +76,9 @@ async def _run(serving: Serving) -> dict[str, Any]:
             serving.say("node.serving", f"serving {listening.url}", url=listening.url)
             node.log.say("info", "node.serving", listening.url)
             welcome(listening, serving)
+            tracing = Tracing(node) if node.config.otel.endpoint else None
+            if tracing is not None:
+                tracing.start()
             try:
                 why = await _until(node, serving, signals)
                 # Requests are still answered while the node drains, so that whoever waits for
@@ -83,6 +87,8 @@ async def _run(serving: Serving) -> dict[str, Any]:
                 await _drain(node, signals)
             finally:
                 await listening.stop()
+                if tracing is not None:
+                    await tracing.stop()
         finally:
             await close_node(node, 0)
     failed = node.stopped.result()

@@ -136,6 +136,15 @@ class MetricsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OtelSettings:
+    """Where spans and figures go by OTLP over HTTP; nowhere without an endpoint."""
+
+    endpoint: str = ""
+    service: str = "tally"
+    sample: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings of a node; `base` is the folder that relative paths start from."""
 
@@ -152,6 +161,7 @@ class Config:
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+    otel: OtelSettings = OtelSettings()
 
     @property
     def data(self) -> Path:
@@ -172,6 +182,7 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
         "retention": RetentionSettings,
         "log": LogSettings,
         "metrics": MetricsSettings,
+        "otel": OtelSettings,
     }
 )
 

@@ -18,24 +18,24 @@ _COUNTS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 class Histogram:
     """Observations in buckets."""
 
-    __slots__ = ("_bounds", "_buckets", "count", "total")
+    __slots__ = ("bounds", "buckets", "count", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._buckets = [0] * (len(bounds) + 1)
+        self.bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
         self.count = 0
         self.total = 0.0
 
     def observe(self, value: float) -> None:
         """Count one observation."""
-        self._buckets[bisect_left(self._bounds, value)] += 1
+        self.buckets[bisect_left(self.bounds, value)] += 1
         self.count += 1
         self.total += value
 
     def rows(self) -> Iterator[tuple[str, int]]:
         """Bound and cumulated count, the unbounded last."""
         seen = 0
-        for bound, here in zip((*map(str, self._bounds), "+Inf"), self._buckets, strict=True):
+        for bound, here in zip((*map(str, self.bounds), "+Inf"), self.buckets, strict=True):
             seen += here
             yield bound, seen
 
@@ -47,6 +47,8 @@ class Metrics:
         self._counters: dict[str, dict[Labels, int]] = {}
         self._histograms: dict[str, dict[Labels, Histogram]] = {}
         self._gauges: dict[str, Callable[[], Mapping[Labels, float]]] = {}
+        self.on_tick: Callable[[str, float], None] | None = None
+        self.on_commit: Callable[[float, int], None] | None = None
         self._tick_seconds = Histogram(_SECONDS)
         self._histograms["tally_tick_seconds"] = {(): self._tick_seconds}
 
@@ -75,6 +77,8 @@ class Metrics:
         rows = self._counters.setdefault("tally_ticks_total", {})
         rows[key] = rows.get(key, 0) + 1
         self._tick_seconds.observe(seconds)
+        if self.on_tick is not None:
+            self.on_tick(workflow, seconds)
 
     def late(self, seconds: float) -> None:
         """A timer or timeout was noticed so long after it was due."""
@@ -84,6 +88,20 @@ class Metrics:
         """A commit took so long and held so many frames."""
         self.observe("tally_commit_seconds", seconds)
         self.observe("tally_commit_frames", frames)
+        if self.on_commit is not None:
+            self.on_commit(seconds, frames)
+
+    def counters(self) -> list[tuple[str, dict[Labels, int]]]:
+        """Every counter by name."""
+        return [(name, dict(rows)) for name, rows in sorted(self._counters.items())]
+
+    def gauges(self) -> list[tuple[str, Mapping[Labels, float]]]:
+        """Every gauge by name, asked for now."""
+        return [(name, ask()) for name, ask in sorted(self._gauges.items())]
+
+    def histograms(self) -> list[tuple[str, dict[Labels, Histogram]]]:
+        """Every histogram by name."""
+        return [(name, dict(rows)) for name, rows in sorted(self._histograms.items())]
 
     def text(self) -> str:
         """Everything, as text."""

@@ -106,6 +106,7 @@ class Node:
         self.names: dict[str, str] = {}
         self.lanes: dict[str, Lane] = {}
         self.closed: dict[str, int] = {}  # worlds that take no events while they are changed
+        self.linked: Callable[[bytes, bytes], None] | None = None  # told of a `traceparent`
         self.looking: dict[str, None] = {}  # worlds that a passive node has not written to
         self.feed = Feed(self._frames, config.http.feed_buffer)
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
