@@ -106,7 +106,6 @@ async def _send_batch(request: Request, document: dict[str, Any]) -> Response:
             hint="give each event of a batch its own idempotency_key",
         )
     found = await _offered(request, events)
-    _link(request, found)
     results = [_result(request.world, index, each) for index, each in enumerate(found)]
     for each in found:
         kind = each.kind if isinstance(each, Answer) else "refused"
@@ -137,6 +136,7 @@ async def _offered(request: Request, events: list[Any]) -> list[Answer | TallyEr
             if isinstance(answer, Exception) and not isinstance(answer, TallyError):
                 raise answer
             found[place] = answer
+    _link(request, found)
     return found
 
 

@@ -64,6 +64,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return made
 
 
+# tidy: the life of a node in a terminal, in its order.
 async def _run(serving: Serving) -> dict[str, Any]:
     address = address_of(serving.config.http, insecure=serving.insecure)
     with Signals() as signals:
