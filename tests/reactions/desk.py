@@ -124,9 +124,9 @@ class Desk(Rig):
         *texts: str,
         trust: bool = True,
         prompts: Mapping[str, bytes] | None = None,
-        profiles: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
-        self.definitions = [load(text, f"r{i}", prompts, profiles) for i, text in enumerate(texts)]
+        self.definitions = [load(text, f"r{i}", prompts, **more) for i, text in enumerate(texts)]
         self.system(
             "ReactionsLoaded",
             workspace_id=WS,

@@ -157,3 +157,22 @@ def test_rx13_one_window_one_run(tmp_path: Path) -> None:
         assert len(desk.runs()) == 1
         (offered,) = desk.told("TriggerOffered")
         assert len(offered["changes"]) == 1
+
+
+@pytest.mark.clause("F-20", "F-09")
+def test_an_overtaken_state_runs_when_it_returns(tmp_path: Path) -> None:
+    """RX-12: a run that was given up because its input moved is no answer when that returns."""
+    with at_desk(tmp_path / "w", COUNT.replace("writes:", "cooldown: 0ms\nwrites:")) as desk:
+        desk.write("src/f0", "0")
+        desk.begin()
+        desk.write("src/f0", "1")
+        desk.observe()
+        desk.write("src/f0", "2")
+        desk.work()
+        desk.settle_down()
+        assert (desk.runs()[0]["outcome"], desk.runs()[0]["code"]) == ("aborted", "input_moved")
+        desk.write("src/f0", "1")
+        desk.settle_down()
+        first, last = desk.runs()[0], desk.runs()[-1]
+        assert (last["outcome"], last["kind"]) == ("complete", "retry")
+        assert last["run_key"] == first["run_key"]

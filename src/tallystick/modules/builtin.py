@@ -44,7 +44,7 @@ _FAULTS: Final = (TallyError, AssertionError, ArithmeticError, LookupError, Type
 
 
 class Builtin:
-    """Runs the workflows of playbooks and reactions; they have no pure functions and no first state."""
+    """Runs the workflows of playbooks and reactions: no pure functions, no first state."""
 
     def __init__(self) -> None:
         # Encoded state -> what it says: a tick that only moves a loop on needs not read it again.

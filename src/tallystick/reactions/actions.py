@@ -8,6 +8,7 @@ refused, because nobody here has its bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ TOKENS_MAX: Final = 4096
 FILE_READ, FILE_WRITE, FILE_DELETE = "sys/file.read@1", "sys/file.write@1", "sys/file.delete@1"
 LLM, TELEMETRY, CALL = "sys/llm.generate@1", "sys/telemetry.emit@1", "sys/workflow.call@1"
 PLAYBOOK: Final = "sys/playbook@1"
+_REF: Final = re.compile(r"""["']ref["']: ?["']sha256:""")  # a reference written into a text
 
 
 class ActionFault(Fault):
@@ -73,7 +75,7 @@ def filled(setting: Setting, action: Mapping[str, Any]) -> dict[str, Any]:
     """The params of an action with every template evaluated."""
     value = _template(canon.encode(action["params"])).evaluate(setting.scope())
     for inner in _texts(value):
-        if "{'ref':" in inner:
+        if _REF.search(inner) is not None:
             message = f"{action['name']} puts a reference into a text"
             raise ActionFault(message, code="reaction.ref_in_text")
     assert isinstance(value, dict), "params are a map"
@@ -217,6 +219,7 @@ def playbook(setting: Setting, params: Mapping[str, Any], document: bytes, key: 
         "workload": params.get("workload") or {},
         "grants": {},
         "principal": f"reaction:{setting.trigger['reaction']}",
+        "parent": None,
     }
     payload = {"schema": "sys/PlayRequested@1", "value": canon.encode(request)}
     asked = {"workflow": PLAYBOOK, "key": canon.encode(key), "payload": payload, "caps": None}

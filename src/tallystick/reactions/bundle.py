@@ -21,8 +21,10 @@ _CAPS: Final = {
     "python": "sys/python@1",
     "sql": "sys/sql@1",
     "timer": "sys/timer@1",
+    "human": "sys/human@1",
 }
 FLOWS: Final = ("sys/workspace@1", "sys/lane@1", "sys/reaction@1", "sys/context@1")
+PLAYBOOK: Final = "sys/playbook@1"
 # An observation carries what a storm of ten thousand files leaves, in one journal frame.
 LIMITS: Final = {
     "event_bytes_max": 16 << 20,
@@ -36,12 +38,12 @@ LIMITS: Final = {
 
 def reaction_documents() -> list[dict[str, Any]]:
     """The sources of a world that reacts; a larger manifest takes its parts over."""
-    slots = {slot: f"react_{slot}" for slot in _CAPS}
+    slots = {slot: f"react_{slot}" for slot in _CAPS if slot != "human"}
     grants = [{"name": f"react_{slot}", "cap": cap} for slot, cap in _CAPS.items()]
     start = {"name": "react_start", "cap": "sys/workflow@1", "params": {"workflows": [FLOWS[2]]}}
     rules = [
         {"id": flow.split("@")[0][4:], "when": {"workflow": flow}, "decision": "allow"}
-        for flow in FLOWS
+        for flow in (*FLOWS, PLAYBOOK)
     ]
     return [
         {"$kind": "defpolicy", "name": _POLICY, "rules": rules},
@@ -53,6 +55,14 @@ def reaction_documents() -> list[dict[str, Any]]:
             "module_bindings": {
                 FLOWS[0]: {"slots": {**slots, "start": "react_start"}},
                 FLOWS[1]: {"slots": {"timer": "react_timer", "plain": "react_plain"}},
+                # A playbook that a run calls; its tools still need grants of their own.
+                PLAYBOOK: {
+                    "slots": {
+                        "step": "react_plain",
+                        "timer": "react_timer",
+                        "human": "react_human",
+                    }
+                },
             },
         },
     ]

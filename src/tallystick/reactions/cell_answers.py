@@ -13,6 +13,7 @@ from tallystick.reactions.grants import PROPOSED
 from tallystick.values import canon
 
 SMALL: Final = 4096
+TEXTS_MAX: Final = 1 << 20
 
 
 def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,6 +21,8 @@ def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
     status, payload = given["status"]["$tag"], canon.decode(given["receipt_payload"])
     base = {"intent": given["intent_hash"]}
     if status == "ok":
+        if given["effect"] == actions.FILE_READ:
+            return {**base, "status": "ok", "payload": _read(turn, payload)}
         return {**base, "status": "ok", "payload": _kept(turn, payload)}
     code = payload["code"]
     if (status == "denied" and code.startswith("cap.")) or payload.get("kind") == "scope":
@@ -34,6 +37,14 @@ def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
 
 # What the executor says, in the words of a run.
 _SPOKEN: Final = {"file.conflict": "conflict"}
+
+
+def _read(turn: Turn, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that was read: its bytes wait in the store, not in the state."""
+    held = {"blob": payload["ref"]}
+    if payload["bytes"] is not None:
+        held = turn.keep_bytes(payload["bytes"])
+    return {**{name: payload[name] for name in ("path", "content_id", "size")}, "held": held}
 
 
 def _kept(turn: Turn, payload: Any) -> Any:
@@ -121,7 +132,7 @@ def _result(
                 message = f"{row['path']} has changed since it was observed"
                 told = {"code": "input_moved", "message": message, "intent": intent}
                 return ended_as(base, "failed", **told)
-        value: Any = {"files": [_file(payload) for payload in payloads]}
+        value: Any = {"files": _files(turn, payloads)}
         if len(payloads) == 1:
             value = {**value, **value["files"][0]}
         return ended_as(base, "ok", held=_hold(turn, value), intent=intent)
@@ -149,17 +160,29 @@ def _called(turn: Turn, result: Mapping[str, Any] | None) -> Any:
     return None if result is None else canon.decode(turn.bytes_of(result["ref"]))
 
 
-def _file(payload: Mapping[str, Any]) -> dict[str, Any]:
-    inline = payload["bytes"]
-    return {
-        "path": payload["path"],
-        "content_id": payload["content_id"],
-        "size": payload["size"],
-        "text": None if inline is None else inline["text"],
-        "ref": payload["ref"] if inline is None else inline["ref"],
-    }
+def _files(turn: Turn, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files of a read; texts are inline as far as all of them together are not large."""
+    left = TEXTS_MAX
+    found: list[dict[str, Any]] = []
+    for payload in payloads:
+        ref, size = payload["held"]["blob"], payload["size"]
+        text = None
+        if size <= min(left, actions.INLINE_MAX):
+            text = _text(turn.bytes_of(ref))
+            left -= size
+        told = {name: payload[name] for name in ("path", "content_id", "size")}
+        found.append({**told, "text": text, "ref": ref})
+    return found
 
 
 def _hold(turn: Turn, value: Any) -> dict[str, Any]:
-    """A result as the body keeps it: small ones inline."""
-    return turn.keep(value) if len(canon.encode(value)) > SMALL else {"value": value}
+    """A result as the body keeps it: small ones inline; what it refers to is held too."""
+    held = turn.keep(value) if len(canon.encode(value)) > SMALL else {"value": value}
+    return {**held, "refs": [{"blob": ref} for ref in _refs(value)]}
+
+
+def _refs(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["ref"]] if isinstance(value.get("ref"), str) else []
+        return own + [ref for item in value.values() for ref in _refs(item)]
+    return [ref for item in value for ref in _refs(item)] if isinstance(value, list) else []

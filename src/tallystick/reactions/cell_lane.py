@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.reactions import guards, keys
+from tallystick.reactions import guards, keys, runs
 from tallystick.reactions.cell import MS, Asked, Body, Told, Turn, tell
 from tallystick.reactions.decide import DEFER, DENY, decide, trigger_fingerprint
 from tallystick.reactions.document import Definition
@@ -160,7 +160,7 @@ def _looked(turn: Turn, body: Body, ref: str, payload: Mapping[str, Any]) -> Non
     state = None if not payload["found"] else payload["state"]
     run = None if state is None else canon.decode(state)["body"]
     attempts = [] if run is None else run["attempts"]
-    if not guards.is_known(attempts):
+    if not guards.is_known(attempts) or runs.is_overtaken(attempts[-1]):
         _judge(turn, body, trigger, None)
         return
     last = attempts[-1]

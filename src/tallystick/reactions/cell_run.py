@@ -63,8 +63,14 @@ def setting_of(turn: Turn, body: Body) -> Setting:
         body["attempts"][-1]["run_id"] if body["attempts"] else "",
         body["run_key"],
         results,
-        body["known"],
+        {**body["known"], **_written(body)},
     )
+
+
+def _written(body: Body) -> dict[str, str | None]:
+    """What this attempt has written so far: it may be replaced by a later action."""
+    actions = body["attempts"][-1]["actions"] if body["attempts"] else []
+    return {path: post_id for action in actions for path, post_id in action["outputs"]}
 
 
 def _value(turn: Turn, held: Mapping[str, Any]) -> Any:
@@ -81,7 +87,7 @@ def _start(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         tell(turn, trigger, Told("attached", None, "run_key"))
         turn.emit("RunSettled", settled(trigger, body["run_key"], "refused", code="attached"))
         return
-    if last is not None and last["state"] != runs.COMPLETE and given["kind"] == "run":
+    if last is not None and given["kind"] == "run" and _stands(last):
         tell(turn, trigger, Told("reused_failure", last["code"], "run_key"))
         told = settled(trigger, body["run_key"], "refused", code="reused_failure")
         turn.emit("RunSettled", told)
@@ -94,6 +100,11 @@ def _start(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         _ended_check(turn, body)
     else:
         _begin(turn, body, "run" if last is None else "retry")
+
+
+def _stands(last: Mapping[str, Any]) -> bool:
+    """True for an attempt whose failure is the answer until somebody asks for a retry."""
+    return last["state"] != runs.COMPLETE and not runs.is_overtaken(last)
 
 
 def _begin(turn: Turn, body: Body, kind: str) -> None:

@@ -14,6 +14,7 @@ from tallystick.reactions import guards, keys
 from tallystick.reactions.ids import H, text
 
 COMPLETE, FAILED, ABORTED = "complete", "failed", "aborted"
+OVERTAKEN: Final = ("input_moved", "restart")
 RUNTIME: Final = "tallystick"
 
 
@@ -22,6 +23,14 @@ class TerminalRunError(Conflict):
 
     default_code = "run.terminal"
     default_hint = "ask for a retry, which is a new attempt"
+
+
+def is_overtaken(attempt: Mapping[str, Any]) -> bool:
+    """True for an attempt that was given up because the files moved on, not because one said so.
+
+    Its key is as good as untried: when the state comes back, so does the run.
+    """
+    return attempt["state"] == ABORTED and attempt["code"] in OVERTAKEN
 
 
 def new_attempt(
