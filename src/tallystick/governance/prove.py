@@ -27,6 +27,7 @@ from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed, is_tick, open_frame
 from tallystick.model.records import Record, Ticked, WorkflowFaulted
+from tallystick.modules.rebuild import Rebuilt, Recorded
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -36,16 +37,7 @@ NEEDS_MIGRATION: Final = "needs_migration"
 TAIL: Final = 256
 FORM: Final = "tally/prove@1"
 
-Rebuild = Callable[[Catalogue, Workflow, World, Cell], "Rebuilt"]
-
-
-class Rebuilt(NamedTuple):
-    """A flow run over its history: how many items, and the first that asks for other things."""
-
-    items: int
-    item: int | None = None
-    on: str | None = None
-    asked: tuple[str, ...] = ()
+Rebuild = Callable[[Catalogue, Recorded, int | None], Rebuilt | None]
 
 
 class Verdict(NamedTuple):
@@ -112,8 +104,8 @@ class Prover:
         moved = self._moved(world, cell, new)
         if moved is not None:
             return moved
-        if new.state.name == ASYNC_STATE and self._rebuild is not None:
-            return self._rebuilt(self._rebuild, world, cell, old, new)
+        if old.state.name == new.state.name == ASYNC_STATE and self._rebuild is not None:
+            return self._rebuilt(self._rebuild, world, cell)
         return None
 
     def _is_same(self, old: Catalogue, workflow: str) -> bool:
@@ -152,19 +144,23 @@ class Prover:
         detail["after"] = canon.text_of(made.evidence.after)
         return Verdict(cell.id, cell.last_seq, NEEDS_MIGRATION, ok=True, detail=detail)
 
-    def _rebuilt(
-        self, rebuild: Rebuild, world: World, cell: Cell, old: Workflow, new: Workflow
-    ) -> Verdict:
+    def _rebuilt(self, rebuild: Rebuild, world: World, cell: Cell) -> Verdict | None:
         """A flow's history is its proof: it asks for the same after every item, or diverges."""
-        made = rebuild(self._new, new, world, cell)
+        state = world.state_of(cell)
+        if state is None:
+            return Verdict(cell.id, cell.last_seq, IDENTICAL, ok=True)
+        history = Recorded(*cell.id, world.id, state)
+        made = rebuild(self._new, history, None)
+        if made is None:
+            return None
         if made.item is None:
             return Verdict(cell.id, cell.last_seq, IDENTICAL, ok=True, ticks=made.items)
-        before = rebuild(catalogue_of(world, cell), old, world, cell)
+        before = rebuild(catalogue_of(world, cell), history, made.item)
         detail = {
             "item": made.item,
             "on": made.on,
             "field": "effects",
-            "live": list(before.asked),
+            "live": [] if before is None else list(before.asked),
             "shadow": list(made.asked),
         }
         return Verdict(cell.id, cell.last_seq, DIVERGES, ok=False, ticks=made.items, detail=detail)

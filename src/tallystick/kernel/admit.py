@@ -27,7 +27,7 @@ from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
-from tallystick.kernel.pins import catalogue_of
+from tallystick.kernel.pins import asked_under
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
 from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
@@ -158,7 +158,7 @@ def _declared(case: Case) -> Effect | Denial:
     if name not in workflow.effects_emitted:
         message = f"{name} is not in effects_emitted of {workflow.name}"
         return Denial("declared", "effect.undeclared", message)
-    effect = catalogue_of(case.draft.world, case.asking.cell).effects.get(name)
+    effect = asked_under(case.draft.world, case.asking.cell, case.asking.workflow).effects.get(name)
     if effect is None:
         return Denial("declared", "effect.unknown", f"{name} is not in the active manifest")
     return effect
@@ -426,7 +426,9 @@ def _deny(
     """Record a denial, and open nothing; its receipt follows at the end of the frame."""
     draft, wanted = case.draft, case.wanted
     raw = wanted.params.bytes if isinstance(wanted.params, Admitted) else wanted.params
-    effect = catalogue_of(draft.world, case.asking.cell).effects.get(wanted.effect)
+    effect = asked_under(draft.world, case.asking.cell, case.asking.workflow).effects.get(
+        wanted.effect
+    )
     if intent is None:
         asked = _asked(wanted.effect, effect, raw)
         asking = case.asking

@@ -9,10 +9,10 @@ from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickF
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.ingress import note_lost
 from tallystick.kernel.parts import Cell
-from tallystick.kernel.pins import catalogue_of
+from tallystick.kernel.pins import asked_under
 from tallystick.kernel.route import BadKeyError, Event, as_fault, route
 from tallystick.model.abi import EmittedEvent
-from tallystick.model.catalogue import Workflow
+from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.effects import event_hash
 from tallystick.model.records import EventAdmitted, Noted, Source, Target
 from tallystick.model.sys_definitions import EMITTED
@@ -27,7 +27,8 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
         raise TickFault(f"{emitted.schema} is made by the kernel alone", code="bad_output")
     schema = draft.world.active.catalogue.schemas.get(emitted.schema)
     if cell.pin is not None:
-        schema, emitted = _of_pinned(draft, cell, emitted, schema)
+        own = asked_under(draft.world, cell, workflow)
+        schema, emitted = _of_pinned(own, emitted, schema)
     if schema is None:
         raise TickFault(f"no schema {emitted.schema} in the active manifest", code="bad_output")
     value = emitted.value
@@ -48,13 +49,13 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
 
 
 def _of_pinned(
-    draft: Draft, cell: Cell, emitted: EmittedEvent, active: Schema | None
+    catalogue: Catalogue, emitted: EmittedEvent, active: Schema | None
 ) -> tuple[Schema | None, EmittedEvent]:
     """What a pinned cell emits is of its own schemas; the world takes it under the active one.
 
     A schema that has left the active manifest is still good for the record; nobody subscribes.
     """
-    own = catalogue_of(draft.world, cell).schemas.get(emitted.schema)
+    own = catalogue.schemas.get(emitted.schema)
     if own is None:
         return None, emitted
     raw = emitted.value.bytes if isinstance(emitted.value, Admitted) else emitted.value

@@ -47,6 +47,17 @@ def known_workflow(world: World, cell: Cell) -> Workflow | None:
     return catalogue_of(world, cell).workflows.get(cell.id.workflow)
 
 
+def asked_under(world: World, cell: Cell, workflow: Workflow) -> Catalogue:
+    """The definitions that a tick asks under: those of the workflow that gave its answer.
+
+    A flow that left its pin in this very tick asks under the active ones.
+    """
+    active = world.active.catalogue
+    if cell.pin is None or active.workflows.get(workflow.name) is workflow:
+        return active
+    return world.catalogue(cell.pin)
+
+
 def pinned_at(world: World, ident: CellId) -> Cell | None:
     """The cell of that name if it is pinned."""
     if not world.pinned:

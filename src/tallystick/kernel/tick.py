@@ -60,6 +60,10 @@ def advance(world: World) -> Frame | None:
     ran = _run(turn)
     if isinstance(ran, Halted):
         return _fault_frame(turn, ran)
+    if ran.moved:
+        assert cell.pin is not None, "only a pinned cell has a successor"
+        active = world.active.catalogue
+        turn = turn._replace(workflow=active.workflows[name], catalogue=active)
     try:
         return _frame(turn, ran)
     except TickFault as why:
@@ -103,7 +107,8 @@ def _run(turn: Turn) -> Ran | Halted:
         state = world.state_of(cell)
     ctx = Surroundings(turn) if workflow.context else None
     event = Delivered(world, mail)
-    given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx))
+    after = None if cell.pin is None else _successor(turn)
+    given = make(TickInput, (state, workflow.event_name, event, cell.id.key or None, ctx, after))
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
         first: bytes | Halted | None = mail.init
@@ -117,6 +122,15 @@ def _run(turn: Turn) -> Ran | Halted:
     if workflow.module_runtime == "builtin":
         reader = _Reading(world, [given.state or b"", world.document(mail)])
     return world.runner.tick(catalogue, workflow, given, reader)
+
+
+def _successor(turn: Turn) -> tuple[Catalogue, Workflow] | None:
+    """What a pinned flow goes on with when it starts anew: it has no history to keep then."""
+    if turn.catalogue is turn.world.active.catalogue or turn.workflow.state.name != ASYNC_STATE:
+        return None
+    active = turn.world.active.catalogue
+    workflow = active.workflows.get(turn.workflow.name)
+    return None if workflow is None else (active, workflow)
 
 
 class _Reading:
@@ -158,6 +172,8 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     draft.append(_ticked(draft, turn, ran, state))
     if newer is not None and newer.migrated is not None:
         draft.append(newer.migrated)
+    if ran.moved:
+        draft.append(CellUnpinned(workflow.name, cell.id.key, "checkpoint"))
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
     if state is None:
         draft.ended[cell.id] = DELETED
@@ -174,7 +190,7 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
         _check_hops(draft, workflow)
     if state is None or output.status != RUNNING:
         _finish(draft, turn, output)
-    elif cell.pin is not None and _rests(draft, turn):
+    elif cell.pin is not None and not ran.moved and _rests(draft, turn):
         draft.append(CellUnpinned(workflow.name, cell.id.key, "rest"))
     return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
 

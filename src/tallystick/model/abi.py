@@ -84,6 +84,7 @@ class TickInput(NamedTuple):
     """One delivery: state and event as canonical documents, the context only if declared.
 
     A lane that works on plain values asks `event` for that and saves the way through bytes.
+    `successor` is what a pinned flow may go on with when it starts anew.
     """
 
     state: bytes | None
@@ -91,10 +92,11 @@ class TickInput(NamedTuple):
     event: Delivery
     key: bytes | None
     ctx: Context | None
+    successor: tuple[Catalogue, Workflow] | None = None
 
     def envelope(self) -> bytes:
         """The canonical document `{version, state, event, ctx?}`."""
-        state, schema, event, key, ctx = self
+        state, schema, event, key, ctx, _ = self
         value = event.value()
         own = b"" if key is None else _I["key"] + canon.put_bytes(key)
         return b"".join(
@@ -152,12 +154,16 @@ class TickOutput(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """A tick that answered: the output, its canonical envelope, and what it cost."""
+    """A tick that answered: the output, its canonical envelope, and what it cost.
+
+    `moved` says that the successor of the workflow gave it.
+    """
 
     output: TickOutput
     envelope: bytes
     fuel: int
     engine: str
+    moved: bool = False
 
 
 class Halted(NamedTuple):

@@ -77,7 +77,7 @@ class AsyncFlow:
         self.space = space
         self.shape: Shape = shape_of(spec)
         self._spec = spec
-        self._engine = engine
+        self.engine = engine
         self._read = read
         self._size = cache
         self._live: OrderedDict[tuple[bytes, bytes], Live] = OrderedDict()
@@ -86,21 +86,33 @@ class AsyncFlow:
         """A flow starts from its first event."""
         return
 
-    def tick(self, catalogue: Catalogue, workflow: Workflow, tick: TickInput) -> Ran | Halted:
-        """Run one delivery; whatever goes wrong in it is a fault."""
+    def tick(
+        self,
+        catalogue: Catalogue,
+        workflow: Workflow,
+        tick: TickInput,
+        successor: AsyncFlow | None = None,
+    ) -> Ran | Halted:
+        """Run one delivery; whatever goes wrong in it is a fault.
+
+        A checkpoint starts the successor if there is one: a new history belongs to new code.
+        """
         self.space.start(workflow.limits.fuel)
-        turn = _Turn(self, catalogue, workflow, tick)
+        turn = Turn(self, catalogue, workflow, tick)
+        turn.successor = successor
         try:
             output = turn.run()
-            used = self.space.meter.used
-            made = Ran(output, write_output(output), used, self._engine)
+            used = turn.entry.space.meter.used + turn.spent
+            moved = turn.entry is not self
+            made = Ran(output, write_output(output), used, turn.entry.engine, moved)
         except BaseException as why:  # noqa: BLE001 - the fence around module code
             turn.drop()
-            return halted(why, self.space, workflow, self._engine)
-        self._keep(turn)
+            return halted(why, turn.entry.space, workflow, turn.entry.engine)
+        turn.entry.keep(turn)
         return made
 
-    def _keep(self, turn: _Turn) -> None:
+    def keep(self, turn: Turn) -> None:
+        """Remember the live flow behind a tick."""
         if turn.live is None or turn.history is None:
             return
         self._live[turn.cell, turn.history.digest] = turn.live
@@ -135,7 +147,7 @@ class AsyncFlow:
         return self._spec
 
 
-class _Turn:
+class Turn:
     """One tick of one cell."""
 
     def __init__(
@@ -149,6 +161,8 @@ class _Turn:
         self.live: Live | None = None
         self.history: History | None = None
         self.gathered = Gathered()
+        self.successor: AsyncFlow | None = None
+        self.spent = 0  # in the space that was left
         assert tick.ctx is not None, "the kit declares the context for every workflow"
         self.at: int = tick.ctx.now_ns
         self.seed: bytes = sha256(tick.ctx.entropy()).digest()
@@ -196,11 +210,13 @@ class _Turn:
             live, history = self.live, self.history
             assert live is not None and history is not None, "a turn has begun"  # noqa: PT018
             try:
-                self._deliver(live, on, history.start if on == START else value, self._now())
+                self.deliver(live, on, history.start if on == START else value, self._now())
             except Restarted as again:
                 self.gathered.take(live.flow)
                 unread = [self._event(event) for event in live.loop.inbox]
-                self._begin(self._event(again.value)[1], [*unread, *todo[number + 1 :]])
+                start = self._event(again.value)[1]
+                self._succeed()
+                self._begin(start, [*unread, *todo[number + 1 :]])
                 return
             item = Item(on, value, None, self.at, self.seed, live.flow.did())
             history.append(item)
@@ -209,10 +225,20 @@ class _Turn:
                 raise LimitExceeded("history_max", most, history.n)
             self.gathered.take(live.flow)
 
+    def _succeed(self) -> None:
+        """Go on with the successor, if there is one."""
+        if self.successor is None or self.tick.successor is None:
+            return
+        self.drop()
+        self.spent = self.entry.space.meter.used
+        self.entry, self.successor = self.successor, None
+        self.catalogue, self.workflow = self.tick.successor
+        self.entry.space.start(self.workflow.limits.fuel)
+
     def _now(self) -> tuple[int, bytes]:
         return self.at, self.seed
 
-    def _deliver(self, live: Live, on: str, value: bytes, when: tuple[int, bytes]) -> None:
+    def deliver(self, live: Live, on: str, value: bytes, when: tuple[int, bytes]) -> None:
         """Hand one item to the loop."""
         live.flow.turn(self.catalogue, self.facts, *when)
         if on == CANCEL:
@@ -242,7 +268,7 @@ class _Turn:
             self.entry.space.start(self.workflow.limits.fuel)
             value = item.value if item.ref is None else self.entry.blob(item.ref)
             value = history.start if item.on == START else value
-            self._deliver(live, item.on, value, (item.at, item.seed))
+            self.deliver(live, item.on, value, (item.at, item.seed))
             if flow.did() != item.did:
                 live.loop.close()
                 asked = ", ".join(str(request.issuer_ref) for request in flow.asked) or "nothing"

@@ -21,6 +21,7 @@ from tallystick.modules.flows import CACHE, AsyncFlow
 from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_rules import rules_of
 from tallystick.modules.pure import PureFunction
+from tallystick.modules.rebuild import Rebuilt, Recorded, rebuild
 from tallystick.modules.reducers import Reducer
 from tallystick.modules.wasm_door import open_wasm
 from tallystick.values import canon
@@ -106,7 +107,13 @@ class Runners:
             entry = known or self._entry(catalogue, workflow)
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
-        ran: Ran | Halted = entry.tick(catalogue, workflow, tick)
+        ran: Ran | Halted
+        if tick.successor is None:
+            ran = entry.tick(catalogue, workflow, tick)
+        else:
+            ran = entry.tick(catalogue, workflow, tick, self._flow(*tick.successor))
+            if isinstance(ran, Ran) and ran.moved:
+                return ran  # two spaces gave it, and neither alone could give it again
         if (
             workflow.determinism == "checked"
             and sampled(tick, self._sample)
@@ -159,7 +166,25 @@ class Runners:
         else:
             self._lane(workflow.module_runtime)
 
+    def rebuilt(
+        self, catalogue: Catalogue, history: Recorded, upto: int | None = None
+    ) -> Rebuilt | None:
+        """Run a flow over its recorded history; None for a workflow that has none of its own."""
+        entry = self._flow(catalogue, catalogue.workflows[history.workflow])
+        return None if entry is None else rebuild(entry, catalogue, history, upto)
+
     # ---- loading ----------------------------------------------------------------------------
+
+    def _flow(self, catalogue: Catalogue, workflow: Workflow) -> AsyncFlow | None:
+        """The flow of an async workflow; None when it is something else or cannot be loaded."""
+        if workflow.module_runtime != "python":
+            return None
+        try:
+            known = self._entries.get((workflow.hash, workflow.module_hash))
+            entry = known or self._entry(catalogue, workflow)
+        except TallyError:
+            return None  # its first tick says so
+        return entry if isinstance(entry, AsyncFlow) else None
 
     def _lane(self, kind: str) -> Runner | None:
         lane = self._lanes.get(kind)
