@@ -14,10 +14,12 @@ from tallystick.modules.flows import START, AsyncFlow, Live, Turn
 from tallystick.modules.history import History
 from tallystick.modules.reducers import halted
 from tallystick.values import canon
+from tallystick.values.schema import Admitted
 from tallystick.workflow.flow import Flow
 from tallystick.workflow.loop import Loop, Restarted
 
 _NOTHING: Final = bytes(64)
+_SHOWN_MAX: Final = 200
 
 
 class Recorded(NamedTuple):
@@ -86,6 +88,12 @@ def rebuild(
 
 
 def _asked(flow: Flow) -> tuple[str, ...]:
-    """What a flow asks for, for readers: effects by name and correlation, events by name."""
-    effects = [f"{each.effect} {each.issuer_ref or ''}".strip() for each in flow.asked]
-    return (*effects, *(f"event {each.schema}" for each in flow.emitted))
+    """What a flow asks for, for readers: effects by name and parameters, events by name."""
+    effects = [f"{each.effect} {_shown(each.params)}" for each in flow.asked]
+    return (*effects, *(f"event {each.schema} {_shown(each.value)}" for each in flow.emitted))
+
+
+def _shown(value: bytes | Admitted) -> str:
+    plain = value.value if isinstance(value, Admitted) else canon.decode(value)
+    text = repr(plain)
+    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
