@@ -183,4 +183,7 @@ def test_reports_are_in_one_order() -> None:
     one, two = (proof_report(b"1" * 32, b"2" * 32, each) for each in (made, made[::-1]))
     assert canon.encode(one) == canon.encode(two)
     assert one["verdicts"] == {"identical": 1, "diverges": 1, "needs_migration": 0}
-    assert [verdict_of(row) for row in one["rows"]] == made[::-1]
+    assert [verdict_of(row) for row in one["rows"]] == made[:1]
+    assert verdict_of(made[1].row()) == made[1]
+    other = proof_report(b"1" * 32, b"2" * 32, [made[0], made[1]._replace(seq=6)])
+    assert other["rows_hash"] != one["rows_hash"]

@@ -123,6 +123,7 @@ class NewFork(Body):
     at: Positive | None = None
     pending: str = "suspend"
     pending_for: dict[str, str] = {}
+    edits: list[Any] | None = None
 
 
 class AliasBody(Body):

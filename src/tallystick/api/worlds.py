@@ -9,6 +9,7 @@ from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
 from tallystick.api.who import world_of
 from tallystick.errors import Conflict, Rejected
+from tallystick.governance.whatif import read_edits
 from tallystick.journal.base import Reader, SnapshotRow, WorldRow
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, build_bundle, from_zip
@@ -119,6 +120,7 @@ async def fork(request: Request) -> Response:
             pending=body.pending,
             pending_for=body.pending_for or None,
             principal=request.who.principal,
+            edits=() if body.edits is None else read_edits(body.edits),
         )
         world = await request.node.fork(order, body.name)
     except Conflict:
@@ -134,6 +136,13 @@ async def put_alias(request: Request) -> Response:
     body = request.read(AliasBody)
     alias = request.named["alias"]
     world = world_of(request.who, body.world, request.node)
+    if await request.node.look(world, lambda live: live.synthetic):
+        raise Conflict(
+            "a what-if has no outside, so no name may lead callers to it",
+            code="world.synthetic",
+            where={"alias": alias, "world": world},
+            hint="fork the world without edits",
+        )
     now = await request.node.read(lambda reader: reader.aliases().get(alias))
     if now is not None:
         world_of(request.who, now, request.node)  # a name is not taken from a world of others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import click
@@ -58,10 +59,21 @@ def _fork(call: Call, options: Options) -> Done:
     body: dict[str, Any] = {"name": options["as"], "pending": options["pending"]}
     if options["at"] is not None:
         body["at"] = options["at"]
+    if options["edit"]:
+        body["edits"] = _edits(options["edit"])
     chosen = dict(_pair(word) for word in options["pending_for"])
     if chosen:
         body["pending_for"] = chosen
     return Done(call.ask(Request("POST", filled(W + "/forks", call, {}), body=body)))
+
+
+def _edits(path: str) -> Any:
+    import yaml  # noqa: PLC0415  # only a what-if needs it
+
+    try:
+        return yaml.safe_load(Path(path).read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as why:
+        raise click.BadParameter(f"{path}: {why}") from why
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -134,6 +146,7 @@ VERBS = (
             opt("as", "name of the new world", required=True),
             opt("pending", "what becomes of open effects", type=PENDING, default="suspend"),
             opt("pending-for", "EFFECT=WHAT, for one effect", multiple=True),
+            opt("edit", "what-if: a file of edits, before the first of which it begins"),
         ),
         shapes.WORLD_ROW,
     ),

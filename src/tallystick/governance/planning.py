@@ -6,6 +6,7 @@ One cell that is refused blocks it all; the cells are then the blockers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected
@@ -15,6 +16,7 @@ from tallystick.kernel.plans import CONTINUE, MIGRATE, PIN
 from tallystick.values import canon
 
 REFUSE: Final = "refuse"
+ROWS_MAX: Final = 10_000
 
 # Verdict -> what may be done about it, the default first.
 ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -72,11 +74,18 @@ def _check(wanted: Mapping[str, str]) -> None:
 def proof_report(
     base: bytes, bundle: bytes, verdicts: Iterable[Verdict], proposal: str | None = None
 ) -> dict[str, Any]:
-    """The report of a proof: every verdict, in a fixed order, and how many of each."""
+    """The report of a proof: how many verdicts of each kind, and the rows in a fixed order.
+
+    Rows of identical cells are counted and hashed, and only the first of the others are written
+    out: a report is one document, however many cells there are.
+    """
     rows = sorted(verdicts, key=lambda each: each.cell)
     counts = dict.fromkeys(ALLOWED, 0)
+    digest = sha256()
     for each in rows:
         counts[each.verdict] += 1
+        digest.update(canon.encode(each.row()))
+    told = [each.row() for each in rows if each.verdict != IDENTICAL]
     return {
         "report": FORM,
         "proposal": proposal,
@@ -85,5 +94,6 @@ def proof_report(
         "cells": len(rows),
         "ticks": sum(each.ticks for each in rows),
         "verdicts": counts,
-        "rows": [each.row() for each in rows],
+        "rows_hash": canon.text_of(digest.digest()),
+        "rows": told[:ROWS_MAX],
     }

@@ -51,11 +51,15 @@ class Asked(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One external input: where it stands, what it is, and the request that it is about."""
+    """One external input: where it stands, what it is, and the request that it is about.
+
+    `ticks` is how many ticks were recorded between the input before and this one.
+    """
 
     seq: int
     given: Input
     about: Asked | None = None
+    ticks: int = 0
 
 
 def place_of(opened: IntentOpened | IntentDenied) -> Place:
@@ -100,14 +104,17 @@ class Requests:
 def steps(world: World, frames: Iterable[Sealed]) -> Iterator[Step]:
     """The external inputs of frames that begin where a world stands; the world is only read."""
     requests = Requests(world)
+    ticks = 0
     for frame in frames:
         found = open_frame(frame.body)[3]
+        ticks += isinstance(found[0], records.Ticked | records.WorkflowFaulted)
         step = _step(world.blobs, frame.seq, found[0], requests)
         for record in found:
             if isinstance(record, IntentOpened):
                 requests.opened(record)
         if step is not None:
-            yield step
+            yield step._replace(ticks=ticks)
+            ticks = 0
 
 
 def _step(blobs: Blobs, seq: int, first: Record, requests: Requests) -> Step | None:

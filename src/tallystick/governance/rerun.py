@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tallystick.errors import TallyError
 from tallystick.governance.recorded import Asked, Requests, Step, place_of
@@ -123,6 +123,13 @@ class Trail:
     ended: str = EXHAUSTED
 
 
+class Recorded(Protocol):
+    """What the recorded history asked for, and how that was settled."""
+
+    requests: Requests
+    statuses: dict[bytes, str]
+
+
 Keep = Callable[[World, Frame], None]
 
 
@@ -159,22 +166,29 @@ class Rerun:
 
     # ---- the run ------------------------------------------------------------------------------
 
-    def run(self, steps: Iterable[Step], live: Requests) -> Trail:
-        """Submit recorded inputs, then seeds; `live` is what the recorded history asked for."""
+    def run(self, steps: Iterable[Step], live: Recorded) -> Trail:
+        """Submit recorded inputs, then seeds; `live` is what the recorded history did.
+
+        Between two inputs as many ticks run as were recorded there: a busy world takes inputs
+        while cells are ready, and what is compared must stand at the same place.
+        """
         todo = list(steps)
         answered = {s.about: s for s in todo if s.about and isinstance(s.given, Assume)}
         self._live, self._answered = live, answered
         for step in todo:
+            self._advance(step.ticks)
             if self._over():
                 break
             self._align(step.seq)
             self._take(step)
             self.trail.inputs += 1
+        self._advance()
         for schema, value in self._order.seeds[:SEEDS_MAX]:
             if self._over():
                 break
             sample = self._sample(self._now_ns + 1)
             self._submit(Step(self.world.seq + 1, Submit(sample, schema, value)))
+            self._advance()
             self.trail.seeds += 1
         self.trail.unused += self._unasked.values()
         return self.trail
@@ -189,7 +203,8 @@ class Rerun:
 
     def _take(self, step: Step) -> None:
         given = step.given
-        self._pass_time(given.sample.now_ns)
+        if not isinstance(given, Clock):
+            self._pass_time(given.sample.now_ns)
         if step.about is None:
             self._submit(step)
             return
@@ -207,13 +222,22 @@ class Rerun:
         """Settle what is due before the next input, each at its own time."""
         while not self._over():
             due = next_due_ns(self.world)
-            if due is None or due > until_ns or due <= 0:
+            if due is None or due > until_ns or self._comes_later(due):
                 break
             seq = self.world.seq
             self._submit(Step(seq + 1, Clock(self._sample(max(due, self._now_ns)))))
             if self.world.seq == seq:
                 break
         self._now_ns = max(self._now_ns, until_ns)
+
+    def _comes_later(self, due_ns: int) -> bool:
+        """True when the record has the very moment at which this timer or timeout was settled."""
+        first = self.world.timers.first()
+        if first is None or first[0] != due_ns:
+            return False
+        asked = self._requests.asked(first[1])
+        known = None if asked is None else self._live.requests.intent(asked)
+        return known is not None and self._live.statuses.get(known) in ("ok", "timeout", "denied")
 
     def _submit(self, step: Step) -> None:
         given = step.given
@@ -227,10 +251,13 @@ class Rerun:
             self.trail.refusals.append(Refusal(step.seq, given, why))
             return
         self._fold(frame)
-        self._advance()
 
-    def _advance(self) -> None:
-        while True:
+    def _advance(self, most: int | None = None) -> None:
+        """Run ticks until nothing is ready, or until there were as many as wanted."""
+        begun = len(self.trail.ticks)
+        while not self._over():
+            if most is not None and len(self.trail.ticks) - begun >= most:
+                return
             if len(self.trail.ticks) >= self._order.ticks_max:
                 self.trail.ended = "ticks"
                 return
@@ -306,7 +333,7 @@ class Rerun:
             schema = known.receipt if said.status == "ok" else known.error
             return SCRIPTED, said.status, schema.admit(said.payload, "sugar").bytes
         # What the recorded history waits for as well has no outcome to be guessed.
-        if self._order.bare or self._live.intent(asked) is not None:
+        if self._order.bare or self._live.requests.intent(asked) is not None:
             return None
         value = smallest(known.receipt)
         return None if value is None else (SYNTHETIC, "ok", value.bytes)

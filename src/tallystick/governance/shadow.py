@@ -87,7 +87,7 @@ def shadow(
     base = start.active.catalogue
     try_on(start, candidate.manifest)
     run = Rerun(start, order, stop=stop)
-    trail = run.run(todo, recorded.requests)
+    trail = run.run(todo, recorded)
     told = _Told(live, start, recorded, trail, run)
     report: dict[str, Any] = {
         "report": FORM,

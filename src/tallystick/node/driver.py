@@ -426,6 +426,11 @@ def unfinished(world: World) -> list[Deferred]:
     return [Deferred(world.id, path, *served) for _, path, *served in sorted(found)]
 
 
+def awaited_ns(world: World) -> int | None:
+    """When time has to be told to a world; a what-if stands where its inputs ended."""
+    return None if world.synthetic else next_due_ns(world)
+
+
 def kernel_owned(intent: Intent) -> bool:
     """Timers and internal effects are settled by the kernel; no executor sees them."""
     return intent.record.effect in _KERNEL_EFFECTS or intent.record.executor == KERNEL

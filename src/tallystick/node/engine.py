@@ -36,8 +36,8 @@ from tallystick.errors import (
 from tallystick.journal.base import Ambiguous, Fenced, Full, Head, Outcome
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
-from tallystick.kernel.settle import CLOCK_MAX, next_due_ns
-from tallystick.node.driver import Cut, Driver, Staged, Ticket
+from tallystick.kernel.settle import CLOCK_MAX
+from tallystick.node.driver import Cut, Driver, Staged, Ticket, awaited_ns
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.writer import Writer
@@ -285,7 +285,7 @@ class Engine:
             return None
         waits = []
         for hosted in self.worlds.values():
-            due = next_due_ns(hosted.driver.world)
+            due = awaited_ns(hosted.driver.world)
             if due is not None:
                 now = hosted.driver.clock.sample().now_ns
                 waits.append(max(due - now, hosted.clock_after_ns - time.monotonic_ns(), 0))
@@ -297,7 +297,7 @@ class Engine:
             return
         for hosted in self.worlds.values():
             driver = hosted.driver
-            due = next_due_ns(driver.world)
+            due = awaited_ns(driver.world)
             if due is None or hosted.clock_after_ns > time.monotonic_ns():
                 continue
             sample = driver.clock.sample()

@@ -17,6 +17,7 @@ from tallystick.model.abi import Runner
 from tallystick.node.clock import AheadClock, Clock, SystemClock
 from tallystick.node.driver import Driver, Ports
 from tallystick.node.engine import Hosted
+from tallystick.node.whatif import whatif_world
 from tallystick.node.worlds import (
     ForkOrder,
     NewWorld,
@@ -64,7 +65,8 @@ class Hosting(NamedTuple):
     def fork(self, order: ForkOrder) -> Hosted:
         """Fork a world; its first frame is durable then."""
         runner = self.modules(StagedBlobs(self.ports.journal, order.parent))
-        return self._hosted(fork_world(self.ports, order, runner, self.settings))
+        make = whatif_world if order.edits else fork_world
+        return self._hosted(make(self.ports, order, runner, self.settings))
 
     def _clock(self, logical_ns: int) -> Clock:
         """Time goes on from what the journal has seen, also when the wall clock stepped back."""

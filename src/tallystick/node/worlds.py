@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tallystick.errors import NotOwner, UnknownName
+from tallystick.governance.whatif import Edit
 from tallystick.journal.base import Appender, Head, Held, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
@@ -110,6 +111,7 @@ class ForkOrder(NamedTuple):
     pending: str = "suspend"
     pending_for: dict[str, str] | None = None
     principal: str = "node"
+    edits: tuple[Edit, ...] = ()
 
 
 def fork_world(
@@ -118,6 +120,15 @@ def fork_world(
     """A new world that begins where another one stood; writes one frame and copies nothing."""
     journal = ports.journal
     there = world_at(journal, order.parent, runner, seq=order.seq, settings=settings)
+    driver = begin_fork(ports, order, there)
+    for path, _ in list(there.intents.entries()):
+        driver.publish(path)
+    return driver
+
+
+def begin_fork(ports: Ports, order: ForkOrder, there: World, *, synthetic: bool = False) -> Driver:
+    """The driver of a fork whose first frame is durable; nothing is published yet."""
+    journal = ports.journal
     journal.fork(order.parent, Head(there.seq, there.head, 0), order.child)
     blobs = StagedBlobs(journal, order.child)
     there.rehouse(blobs)
@@ -130,12 +141,11 @@ def fork_world(
         pending=order.pending,
         pending_for=order.pending_for,
         principal=order.principal,
+        synthetic=synthetic,
     )
     driver.stage(frame)
     driver.flush()
     ports.points.at("fork.recorded")
-    for path, _ in list(there.intents.entries()):
-        driver.publish(path)
     return driver
 
 
