@@ -31,7 +31,9 @@ def shadowed(rig: Rig, documents: Any, from_seq: int, order: Order | None = None
     return shadow(start, live, tail, Candidate(manifest, manifest, "p-1"), order)
 
 
-def proved(rig: Rig, documents: Any, first: int = 0) -> dict[CellId, Verdict]:
+def proved(
+    rig: Rig, documents: Any, first: int = 0, tail: int | None = None
+) -> dict[CellId, Verdict]:
     """A verdict for every open cell of a rig, from its whole history."""
     manifest, blobs = bundle_of(documents)
     live = opened(rig, rig.world.seq, blobs)
@@ -46,5 +48,5 @@ def proved(rig: Rig, documents: Any, first: int = 0) -> dict[CellId, Verdict]:
             found[ident] = verdict
     start = open_world(rig.world.id, [], Overlay(live.blobs), rig.runner)
     frames = rig.journal.read(rig.world.id)
-    found.update((v.cell, v) for v in prover.run(start, frames, rest))
+    found.update((v.cell, v) for v in prover.run(start, frames, rest, tail))
     return found

@@ -112,6 +112,9 @@ def test_only_the_tail_is_compared() -> None:
     sent(rig, "a", "a", "a")
     found = proved(rig, documents(Release("asks")), first=rig.cell(PARCEL, "a").last_seq)
     assert (found[cell("a")].verdict, found[cell("a")].ticks) == ("identical", 1)
+    for tail, verdict in ((1, "identical"), (2, "identical"), (3, "diverges")):
+        made = proved(rig, documents(Release("asks")), tail=tail)[cell("a")]
+        assert (made.verdict, made.ticks) == (verdict, tail)
     assert proved(rig, documents(Release("asks")))[cell("a")].verdict == "diverges"
 
 

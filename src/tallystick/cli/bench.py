@@ -10,6 +10,7 @@ from tallystick.cli import show
 from tallystick.cli.verb import Done, Options, Verb, arg, flag
 
 NAMES: Final = ("disk", "lone", "batch", "ticks")
+LONG: Final = ("prove", "fork")  # minutes: only by name
 
 
 def _bench(call: Any, options: Options) -> Done:
@@ -26,7 +27,7 @@ VERBS = (
         "commits, events and ticks a second, on the disk of this folder",
         _bench,
         (
-            arg("name", required=False, type=click.Choice(NAMES)),
+            arg("name", required=False, type=click.Choice([*NAMES, *LONG])),
             flag("quick", "a few seconds, coarse figures"),
         ),
         {

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import apsw
 
+from tallystick.cli import measure_upgrade
 from tallystick.cli.here import modules_of
 from tallystick.cli.init import template
 from tallystick.kernel.inputs import Submit
@@ -127,4 +128,6 @@ FIGURES: Final[dict[str, tuple[Callable[[Path, int], Row], int, int]]] = {
     "lone": (_lone, 1_000, 50),
     "batch": (_batch, 50_000, 1_000),
     "ticks": (_ticks, 20_000, 1_000),
+    "prove": (measure_upgrade.prove, 100_000, 100),
+    "fork": (measure_upgrade.fork, 1_000_000, 500),
 }

@@ -8,7 +8,9 @@ is rebuilt from there and no journal is read.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +27,7 @@ from tallystick.kernel.world import World
 from tallystick.model.abi import Halted, Ran, TickOutput
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId
-from tallystick.model.frames import Sealed, is_tick, open_frame
+from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import Record, Ticked, WorkflowFaulted
 from tallystick.modules.rebuild import Rebuilt, Recorded
 from tallystick.values import canon
@@ -90,6 +92,7 @@ class Prover:
         self._new = candidate
         self._rebuild = rebuild
         self._closures: dict[tuple[bytes, str], bytes | None] = {}
+        self._shapes: dict[tuple[bytes, str], bool] = {}
 
     def at_rest(self, world: World, ident: CellId) -> Verdict | None:
         """The verdict on a cell as it stands; None when its recorded ticks have to be run."""
@@ -168,48 +171,77 @@ class Prover:
     # ---- reducers -----------------------------------------------------------------------------
 
     def run(
-        self, world: World, frames: Iterable[Sealed], cells: Mapping[CellId, int]
+        self,
+        world: World,
+        frames: Iterable[Sealed],
+        cells: Mapping[CellId, int],
+        tail: int | None = None,
     ) -> Iterator[Verdict]:
         """Verdicts on cells whose ticks stand in the frames; `cells` has the first tick of each.
 
+        With `tail` only the last so many of them count.
         The world stands before the frames and is folded over them.
         """
-        ticks = dict.fromkeys(cells, 0)
-        open_ = dict(cells)
+        seen = {ident: _Seen(since, deque(maxlen=tail or 1)) for ident, since in cells.items()}
         for frame in frames:
-            if open_ and is_tick(frame.body):
+            records = open_frame(frame.body)[3]
+            if isinstance(records[0], Ticked | WorkflowFaulted):
                 ident = world.ring[0]
-                since = open_.get(ident)
-                if since is not None and frame.seq >= since:
-                    ticks[ident] += 1
-                    found = self._compared(world, frame, ident)
+                mine = seen.get(ident)
+                if mine is not None and frame.seq >= mine.since and not mine.is_over(tail):
+                    mine.ticks += 1
+                    found = self._compared(world, records[0], ident)
                     if found is not None:
-                        del open_[ident]
-                        yield Verdict(
-                            ident, 0, DIVERGES, ok=False, ticks=ticks[ident], detail=found
-                        )
-            fold_frame(world, open_frame(frame.body)[3], frame.hash)
-        for ident in open_:
-            yield Verdict(ident, 0, IDENTICAL, ok=True, ticks=ticks[ident])
+                        mine.found.append((mine.ticks, {"seq": frame.seq, **found}))
+            fold_frame(world, records, frame.hash)
+        for ident, mine in seen.items():
+            yield mine.verdict(ident, tail)
 
-    def _compared(self, world: World, frame: Sealed, ident: CellId) -> dict[str, Any] | None:
+    def _compared(self, world: World, recorded: Record, ident: CellId) -> dict[str, Any] | None:
         """The first field in which a tick differs from its record; None when it does not."""
         cell = world.cell(ident)
         assert cell is not None, "what ticks is there"
         old, new = catalogue_of(world, cell), self._new
-        fit = not _same_shape(old, new, ident.workflow)
-        made = rehearse(world, new, fit=fit)
-        recorded = open_frame(frame.body)[3][0]
+        made = rehearse(world, new, fit=not self._fits(old, ident.workflow))
         if _is_equal(recorded, made):
             return None
         before = rehearse(world, old, fit=False)
-        found = _field(before, made, new.workflows[ident.workflow])
-        return None if found is None else {"seq": frame.seq, **found}
+        return _field(before, made, new.workflows[ident.workflow])
+
+    def _fits(self, old: Catalogue, workflow: str) -> bool:
+        """True when states and events mean the same before and after."""
+        place = (old.hash, workflow)
+        known = self._shapes.get(place)
+        if known is None:
+            one, other = old.workflows[workflow], self._new.workflows[workflow]
+            known = self._shapes[place] = _shapes(one) == _shapes(other)
+        return known
 
 
-def _same_shape(old: Catalogue, new: Catalogue, workflow: str) -> bool:
-    one, other = old.workflows[workflow], new.workflows[workflow]
-    return one.event.shape_hash == other.event.shape_hash and one.arms == other.arms
+@dataclass
+class _Seen:
+    """What was seen of one cell: its ticks, and those of the last ones that differ."""
+
+    since: int
+    found: deque[tuple[int, dict[str, Any]]]
+    ticks: int = 0
+
+    def is_over(self, tail: int | None) -> bool:
+        """Without a tail the first difference is the verdict."""
+        return tail is None and bool(self.found)
+
+    def verdict(self, ident: CellId, tail: int | None) -> Verdict:
+        """The verdict, at the sequence 0: where the cell stands is not known here."""
+        counted = self.ticks if tail is None else min(self.ticks, tail)
+        for number, detail in self.found:
+            if number > self.ticks - counted:
+                return Verdict(ident, 0, DIVERGES, ok=False, ticks=counted, detail=detail)
+        return Verdict(ident, 0, IDENTICAL, ok=True, ticks=counted)
+
+
+def _shapes(workflow: Workflow) -> tuple[Any, ...]:
+    state, event = workflow.state.shape_hash, workflow.event.shape_hash
+    return state, event, workflow.event_name, dict(workflow.arms), workflow.state_version
 
 
 def _is_equal(recorded: Record, made: Ran | Halted) -> bool:

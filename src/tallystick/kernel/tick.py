@@ -74,17 +74,19 @@ def advance(world: World) -> Frame | None:
 def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
     """What the next ready cell would answer under other definitions; nothing of it is kept.
 
-    With `fit` its event is read as these definitions take it.
+    With `fit` its state and its event are read as these definitions take them.
     """
     name, key = world.ring[0]
     cell = world.cells[name].get(key)
     assert cell is not None, "a cell in the ring exists"
     workflow, mail = catalogue.workflows[name], cell.mailbox[0]
-    since = world.seq + 1 if fit else 0
-    made = evolved(Older(world, catalogue, workflow, cell, mail), since)
-    if isinstance(made, Halted):
-        return made
-    ran = _run(Turn(world, workflow, cell, made.mail, catalogue, made))
+    turn = Turn(world, workflow, cell, mail, catalogue)
+    if fit:
+        made = evolved(Older(world, catalogue, workflow, cell, mail), world.seq + 1)
+        if isinstance(made, Halted):
+            return made
+        turn = turn._replace(mail=made.mail, evolved=made)
+    ran = _run(turn)
     if isinstance(ran, Ran):
         try:
             state = ran.output.state

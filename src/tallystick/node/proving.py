@@ -82,7 +82,7 @@ def _run(
     older = [row.seq for row in reader.snapshots(share.world) if row.seq <= begin]
     start = _world(reader, share, older[-1] if older else 0, blobs)
     frames = reader.read(share.world, after=start.seq, upto=share.seq)
-    for verdict in prover.run(start, frames, first):
+    for verdict in prover.run(start, frames, first, share.tail):
         cell = live.cell(verdict.cell)
         assert cell is not None, "a live cell is in the world"
         yield verdict._replace(seq=cell.last_seq)
@@ -91,15 +91,11 @@ def _run(
 def _tails(reader: Reader, share: Share, live: World, rest: dict[CellId, int]) -> dict[CellId, int]:
     """The first tick of each cell that counts."""
     tail = share.tail
-    if tail is None:
+    begin = min(rest.values()) - 1
+    # Counting costs a pass; it pays where few cells have long histories.
+    if tail is None or share.seq - begin <= tail * live.cell_count:
         return rest
-    last = {ident: cell.last_seq for ident in rest if (cell := live.cell(ident)) is not None}
-    # A tick is at least one record, so most cells cannot have had more ticks than count.
-    long = {ident: None for ident, seq in rest.items() if last[ident] - seq > tail}
-    if not long:
-        return rest
-    seen: dict[CellId, list[int]] = {ident: [] for ident in long}
-    begin = min(rest[ident] for ident in long) - 1
+    seen: dict[CellId, list[int]] = {ident: [] for ident in rest}
     for frame in reader.read(share.world, after=begin, upto=share.seq):
         if is_tick(frame.body):
             record: Any = open_frame(frame.body)[3][0]
