@@ -176,6 +176,7 @@ def test_proof_by_processes(tmp_path: Path) -> None:
     on_node(tmp_path, main)
 
 
+# tidy: one story of two worlds.
 @pytest.mark.clause("X-08")
 def test_what_if(tmp_path: Path) -> None:
     """AG-31: an edited receipt changes what depends on it and nothing else.

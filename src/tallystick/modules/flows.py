@@ -8,6 +8,7 @@ and the tick faults.
 64 items become one sealed blob, so a tick rewrites at most 63 whatever the length of the history.
 """
 
+# tidy: a tick, its items and its answer are one story.
 from __future__ import annotations
 
 from collections import OrderedDict

@@ -75,7 +75,7 @@ def _run(
     blobs: Mapping[bytes, bytes],
     work: tuple[Prover, World, dict[CellId, int]],
 ) -> Iterator[Verdict]:
-    """Run the recorded ticks of reducers: from the newest snapshot that all of them stand behind."""
+    """Run the recorded ticks of reducers, from the newest snapshot before all of them."""
     prover, live, rest = work
     first = _tails(reader, share, live, rest)
     begin = min(first.values()) - 1

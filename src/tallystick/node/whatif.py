@@ -1,4 +1,4 @@
-"""A what-if as a world of its own: forked before the first edit, re-run to the head (06 section 11).
+"""A what-if as a world of its own: forked before the first edit, re-run to the head.
 
 Nothing that it asks for leaves it, so what it waits for is answered by the record, or not at all.
 """

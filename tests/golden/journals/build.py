@@ -4,6 +4,7 @@
     mixed.tally    a whole journal: frames, blobs and snapshots, as one canonical document
     mixed.txt      the same for readers: every record, and the pinned roots at the end
     governed.*     the same of a world whose bundle was changed by proposals
+    upgraded.*     the same of a world with ten upgrades while cells were open
 
 A file of an older release is never written again: a new release adds one beside it.
 Run as `python -m tests.golden.journals.build`.
@@ -18,7 +19,7 @@ from typing import Any
 from tallystick.model.frames import open_frame
 from tallystick.model.records import put_record
 from tallystick.values import canon
-from tests.kernel import governed, mixed
+from tests.kernel import governed, mixed, upgraded
 from tests.model.test_records import BY_TYPE
 from tests.rig import Rig
 
@@ -84,7 +85,14 @@ def write_governed() -> None:
     write_journal("governed", rig)
 
 
+def write_upgraded() -> None:
+    rig = upgraded.upgraded_rig()
+    upgraded.play(rig)
+    write_journal("upgraded", rig)
+
+
 if __name__ == "__main__":
     write_records()
     write_mixed()
     write_governed()
+    write_upgraded()
