@@ -131,6 +131,68 @@ def test_waiting_closes_the_door(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+# tidy: one story, told in order.
+@pytest.mark.clause("X-19", "K-21", "X-21")
+def test_shadow_and_prove_over_http(tmp_path: Path) -> None:
+    """AG-18, AG-24: a shadow finds what the candidate changes and leaves the live world alone; an
+    open cell that would diverge blocks the proof, and finishes on its old code when it is pinned.
+    """
+    rules = {"governance": {"rules": {"require": ["shadow"]}}}
+
+    # tidy: one story, told in order.
+    async def main() -> None:
+        printer = Printer()
+        printer.paper = asyncio.Event()
+        async with governed(tmp_path, app(**rules), printer) as served:
+            for till in ("a", "b", "a"):
+                await sold(served, till, 10)
+            await sold(served, "c", 500)
+            await asyncio.sleep(0.1)
+            made = await served.http.post(
+                f"{W}/proposals", json={"bundle": zipped(app(2, **rules))}
+            )
+            ident = made.json()["proposal"]
+            path = f"{W}/proposals/{ident}"
+            early = await served.http.post(f"{path}/approve", json={})
+            assert (early.status_code, early.json()["code"]) == (409, "gov.needs_shadow")
+            before = await cents(served, "a")
+            asked = len(printer.asked)
+            said = (await served.http.post(f"{path}/shadow", json={})).json()
+            assert said["complete"], said
+            assert said["report"]["totals"]["changed"] == 3
+            assert "not predicted" in said["report"]["statement"]
+            again = (await served.http.post(f"{path}/shadow", json={})).json()
+            assert again["report"]["horizon"]["inputs"] >= said["report"]["horizon"]["inputs"]
+            whole = (await served.http.get(f"{path}/report")).json()
+            assert whole["report_hash"] == again["report_hash"]
+            assert (await cents(served, "a"), len(printer.asked)) == (before, asked)
+            read = {"report_hash": again["report_hash"]}
+            assert (await served.http.post(f"{path}/approve", json=read)).status_code == 202
+
+            proof = (await served.http.post(f"{path}/prove", json={})).json()
+            assert proof["verdicts"] == {"identical": 0, "diverges": 1, "needs_migration": 0}
+            (row,) = proof["report"]["rows"]
+            assert (row["key"], row["detail"]["field"]) == ("c", "state")
+            no = await served.http.post(f"{path}/apply", json={"prove": True})
+            assert (no.status_code, no.json()["code"]) == (409, "gov.not_proved"), no.json()
+            chosen = {"prove": True, "on": {"diverges": "pin"}}
+            yes = await served.http.post(f"{path}/apply", json=chosen)
+            assert yes.status_code == 202, yes.json()
+            pins = (await served.http.get(f"{W}/pins")).json()
+            assert [pin["key"] for pin in pins["items"]] == ["c"]
+            await sold(served, "c", 10)
+            await sold(served, "a", 10)
+            await asyncio.sleep(0.2)
+            assert (await cents(served, "c"), await cents(served, "a")) == (510, 40)
+            printer.paper.set()
+            assert await served.node.quiet(served.node.resolve("main"), 20_000)
+            assert (await served.http.get(f"{W}/pins")).json()["count"] == 0
+            replay = (await served.http.post(f"{W}/replay", json={"from_seq": 0})).json()
+            assert replay["ok"], replay
+
+    asyncio.run(main())
+
+
 BROKEN = b"""
 from tallystick import Bundle, Record
 

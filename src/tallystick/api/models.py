@@ -245,9 +245,47 @@ class VoteBody(Body):
 
 
 class ApplyBody(Body):
-    """How long new events may be refused so that what is open comes to its end."""
+    """How long new events may be refused so that what is open comes to its end.
+
+    With `prove`, open cells are proved and go on, are migrated or pinned, as `on` chooses.
+    """
 
     wait_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
+    prove: bool = False
+    on: dict[str, str] = {}
+    tail: Natural | None = None
+
+
+class SeedEvent(Body):
+    """An event that a shadow sends behind the recorded ones."""
+
+    schema: str
+    value: Any
+
+
+class ScriptedAnswer(Body):
+    """What a shadow answers to an effect that nothing on record answers."""
+
+    status: str = "ok"
+    payload: Any = None
+
+
+class ShadowBody(Body):
+    """How a proposal is shadowed: how many inputs back, with what else, and what is made up.
+
+    With `synthetic` false, what neither the record nor a script answers stays pending.
+    """
+
+    tail: Natural | None = None
+    seed: tuple[SeedEvent, ...] = ()
+    receipts: dict[str, tuple[ScriptedAnswer, ...]] = {}
+    synthetic: bool = True
+
+
+class ProveBody(Body):
+    """How many ticks of each cell are run again; 0 means all."""
+
+    tail: Natural | None = None
 
 
 class MadeUp(Body):

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallystick.api.models import ApplyBody, MadeUp, NewProposal, VoteBody
+from tallystick.api.models import (
+    ApplyBody,
+    MadeUp,
+    NewProposal,
+    ProveBody,
+    ShadowBody,
+    VoteBody,
+)
 from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
 from tallystick.api.seals import seal_of
 from tallystick.errors import UnknownName
+from tallystick.governance.rerun import Order, Scripted
 from tallystick.kernel.inputs import Vote
 from tallystick.kernel.world import World
-from tallystick.node.governing import Asker, Wish
+from tallystick.node.governing import Asker, Trial, Wish
 from tallystick.values import canon
 from tallystick.views import governance
 from tallystick.views.judge import Question, judged
@@ -91,12 +99,34 @@ def vote(decision: str) -> Handler:
     return handler
 
 
+async def shadow(request: Request) -> Response:
+    """POST W/proposals/{proposal}/shadow: run the recorded tail on the candidate."""
+    body = request.read(ShadowBody)
+    scripts = {
+        effect: tuple(Scripted(each.status, each.payload) for each in answers)
+        for effect, answers in body.receipts.items()
+    }
+    seeds = tuple((each.schema, each.value) for each in body.seed)
+    order = Order(scripts=scripts, seeds=seeds, bare=not body.synthetic)
+    which = (request.world, request.named["proposal"], Trial(body.tail, order))
+    found = await request.node.governing.shadow(*which, asker_of(request))
+    return Response(202, json_of(found))
+
+
+async def prove(request: Request) -> Response:
+    """POST W/proposals/{proposal}/prove: a verdict on every open cell."""
+    body = request.read(ProveBody)
+    which = (request.world, request.named["proposal"], Trial(body.tail))
+    found = await request.node.governing.prove(*which, asker_of(request))
+    return Response(202, json_of(found))
+
+
 async def apply(request: Request) -> Response:
     """POST W/proposals/{proposal}/apply: switch, or be told every blocker."""
     body = request.read(ApplyBody)
-    found = await request.node.governing.apply(
-        request.world, request.named["proposal"], asker_of(request), body.wait_ms / 1000
-    )
+    trial = Trial(body.tail, on=body.on) if body.prove else None
+    which = (request.world, request.named["proposal"], asker_of(request))
+    found = await request.node.governing.apply(*which, body.wait_ms / 1000, trial)
     return Response(202, found)
 
 

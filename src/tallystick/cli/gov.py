@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from rich.console import Console
 from rich.markup import escape
 
@@ -20,6 +21,8 @@ from tallystick.cli.verb import (
     AFTER,
     AT,
     LIMIT,
+    NO,
+    OK,
     REASON,
     Done,
     Options,
@@ -90,15 +93,54 @@ def _seal(call: Any, options: Options, decision: str) -> dict[str, Any]:
     return {**made, "sig": base64.b64encode(made["sig"]).decode("ascii"), "at_ns": at_ns}
 
 
+def _shadow(call: Any, options: Options) -> Done:
+    body: dict[str, Any] = picked(("tail",), options)
+    if options["seed"] is not None:
+        lines = Path(options["seed"]).read_text("utf-8").splitlines()
+        body["seed"] = [json.loads(line) for line in lines if line.strip()]
+    if options["receipts"] is not None:
+        body["receipts"] = yaml.safe_load(Path(options["receipts"]).read_text("utf-8"))
+    if options["synthetic"] == "none":
+        body["synthetic"] = False
+    found = call.ask(Request("POST", filled(f"{ONE}/shadow", call, options), body=body))
+    diverges = bool(found["report"]["divergences"])
+    return Done(found, NO if diverges and options["strict"] else OK)
+
+
+def _prove(call: Any, options: Options) -> Done:
+    body = {} if options["tail"] is None else {"tail": _tail(options["tail"])}
+    return Done(call.ask(Request("POST", filled(f"{ONE}/prove", call, options), body=body)))
+
+
+def _tail(text: str) -> int:
+    if text == "all":
+        return 0
+    if not text.isdigit() or text == "0":
+        raise Rejected(
+            f"{text!r} is no number of ticks", code="request.usage", hint="say 256 or all"
+        )
+    return int(text)
+
+
 def _apply(call: Any, options: Options) -> Done:
     wait_ms = 0 if options["wait"] is None else _length(options["wait"])
     call.be_patient(wait_ms / 1000)
-    body = {"wait_ms": wait_ms} if wait_ms else {}
+    body: dict[str, Any] = {"wait_ms": wait_ms} if wait_ms else {}
+    chosen = dict(_choice(word) for word in options["on"])
+    if options["prove"] or chosen:
+        body |= {"prove": True, "on": chosen}
     try:
         return Done(call.ask(Request("POST", filled(f"{ONE}/apply", call, options), body=body)))
     except Refused as why:
         _blockers(call.console, why.where)
         raise
+
+
+def _choice(word: str) -> tuple[str, str]:
+    verdict, found, action = word.rpartition("=")
+    if not found:
+        raise Rejected(f"{word!r} is not VERDICT=ACTION", code="request.usage")
+    return verdict, action
 
 
 def _length(text: str) -> int:
@@ -151,6 +193,20 @@ VOTE = (
     opt("sign", "seal the decision with this key of the folder"),
     opt("as", "the principal whose key it is"),
 )
+REPORTED = {"proposal": str, "seq": int, "report_hash": HASH, "report": ANY}
+
+
+def _reported(console: Console, value: Any) -> None:
+    """What a report says in a few lines."""
+    report = value["report"]
+    console.print(f"{value['proposal']}  {value['report_hash']}", soft_wrap=True)
+    for name in ("totals", "verdicts", "statement"):
+        if name in report:
+            console.print(f"{name}: {escape(show.text_of(report[name]))}", soft_wrap=True)
+    for row in [*report.get("divergences", ()), *report.get("rows", ())][:20]:
+        console.print(f"  {escape(show.text_of(row))}", soft_wrap=True, highlight=False)
+
+
 VOTED = {"proposal": str, "seq": int, "decision": str, "approvals": int, "needed": int}
 
 VERBS = (
@@ -190,13 +246,41 @@ VERBS = (
             "as_of": int,
         },
     ),
+    Verb(
+        "gov shadow",
+        "try a proposal on the live state and the recorded tail; nothing leaves",
+        _shadow,
+        (
+            WHICH,
+            opt("tail", "how many inputs back", type=int),
+            opt("seed", "events to send behind them: a file of JSON lines"),
+            opt("receipts", "answers to effects: a YAML file"),
+            opt("synthetic", "none: what nothing answers stays pending"),
+            flag("strict", "a divergence is a no"),
+        ),
+        {**REPORTED, "complete": bool},
+        _reported,
+    ),
+    Verb(
+        "gov prove",
+        "a verdict on every open cell by its own history",
+        _prove,
+        (WHICH, opt("tail", "how many ticks back: a number, or all")),
+        {**REPORTED, "verdicts": ANY},
+        _reported,
+    ),
     Verb("gov approve", "say yes to a proposal", _vote("approve"), VOTE, VOTED),
     Verb("gov reject", "say no to a proposal; one no is final", _vote("reject"), VOTE, VOTED),
     Verb(
         "gov apply",
         "switch to the bundle of a proposal",
         _apply,
-        (WHICH, opt("wait", "refuse new events for so long until nothing is open: 30s, 10m")),
+        (
+            WHICH,
+            opt("wait", "refuse new events for so long until nothing is open: 30s, 10m"),
+            flag("prove", "let open cells go on as their own history allows"),
+            opt("on", "[WORKFLOW:]VERDICT=ACTION, as diverges=pin", multiple=True),
+        ),
         {"proposal": str, "status": str, "seq": int, "manifest": HASH, "checkpoint": int},
     ),
     Verb(

@@ -21,21 +21,31 @@ from tallystick.errors import (
 )
 from tallystick.governance import patch as patches
 from tallystick.governance.patch import Blobs, Compiled
+from tallystick.governance.planning import chosen, proof_report
+from tallystick.governance.prove import TAIL as PROVE_TAIL
+from tallystick.governance.prove import Verdict
+from tallystick.governance.rerun import Order
 from tallystick.governance.sealed import check_sealed
+from tallystick.governance.shadow import TAIL as SHADOW_TAIL
+from tallystick.governance.shadow import Candidate
 from tallystick.journal.base import Reader
-from tallystick.kernel import quiescence
+from tallystick.kernel import propose, quiescence
 from tallystick.kernel.draft import Answer
-from tallystick.kernel.inputs import Activate, Fail, Propose, Sample, Vote
+from tallystick.kernel.inputs import Activate, Fail, Propose, Prove, Sample, Shadow, Vote
 from tallystick.kernel.proposals import Proposal
 from tallystick.kernel.propose import known
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, from_zip
 from tallystick.model.frames import open_frame
 from tallystick.model.records import Proposed
+from tallystick.node import trying
 from tallystick.node.node import Node
 from tallystick.node.probe import tried
+from tallystick.node.trying import Stage
 from tallystick.values import canon
 
+SHADOW_S: Final = 60.0  # a shadow that runs longer is not complete
+ROUNDS: Final = 5
 _LOOK_S: Final = (0.02, 2.0)  # between two looks at what is open: at first, and at most
 
 
@@ -54,6 +64,14 @@ class Wish(NamedTuple):
     bundle: bytes | None = None
     rebase: str | None = None
     description: str | None = None
+
+
+class Trial(NamedTuple):
+    """How a candidate is tried: how far back, with what answers, and what verdicts lead to."""
+
+    tail: int | None = None
+    order: Order = Order()
+    on: Mapping[str, str] | None = None
 
 
 class Governing:
@@ -108,6 +126,49 @@ class Governing:
         )
         return proposal, bundle
 
+    async def shadow(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
+        """Try a proposal on the recorded tail, and keep the report."""
+        proposal = await self._node.look(world, lambda live: propose.live(live, ident))
+        candidate = Candidate(proposal.bundle, proposal.manifest, ident)
+        until = self._node.loop.time() + SHADOW_S
+        clock = self._node.loop.time
+        made = await self._node.read(
+            lambda reader: trying.shadowed(
+                self._stage(reader, world),
+                candidate,
+                trial.tail if trial.tail is not None else SHADOW_TAIL,
+                trial.order,
+                lambda: clock() > until,
+            )
+        )
+        blobs = {made.report_hash: made.document}
+        said = (ident, made.report_hash, made.complete, blobs, asker.principal)
+        answer = await self._node.one(world, Shadow(asker.sample, *said, asker.intent))
+        return {"proposal": ident, "seq": answer.seq, **answer.detail, "report": made.report}
+
+    async def prove(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
+        """Ask for a verdict on every open cell, and keep the report."""
+        proposal = await self._node.look(world, lambda live: propose.live(live, ident))
+        found = await self._verdicts(world, proposal, trial)
+        report = proof_report(proposal.base, proposal.bundle, found, ident)
+        document = canon.encode(report)
+        digest = canon.digest_of(document)
+        said = (ident, digest, report["verdicts"], {digest: document}, asker.principal)
+        answer = await self._node.one(world, Prove(asker.sample, *said, asker.intent))
+        return {"proposal": ident, "seq": answer.seq, **answer.detail, "report": report}
+
+    async def _verdicts(self, world: str, proposal: Proposal, trial: Trial) -> list[Verdict]:
+        tail = trial.tail if trial.tail is not None else PROVE_TAIL
+        return await self._node.read(
+            lambda reader: trying.verdicts(
+                self._stage(reader, world), proposal.manifest, tail or None
+            )
+        )
+
+    def _stage(self, reader: Reader, world: str) -> Stage:
+        node = self._node
+        return Stage(reader, world, node.modules, node.hosting.settings)
+
     async def vote(self, world: str, given: Vote) -> dict[str, Any]:
         """Count a word on a proposal."""
         answer = await self._node.one(world, given)
@@ -116,13 +177,16 @@ class Governing:
     # ---- applying ---------------------------------------------------------------------------
 
     async def apply(
-        self, world: str, ident: str, asker: Asker, wait_s: float = 0.0
+        self, world: str, ident: str, asker: Asker, wait_s: float = 0.0, trial: Trial | None = None
     ) -> dict[str, Any]:
         """Switch to a proposal's bundle at quiescence; refuses with every blocker named.
 
         With a wait, new events are refused while what is open comes to its end.
+        With a trial the open cells are proved first, and go on as the verdicts allow.
         """
         await self._prepare(world, ident, asker)
+        if trial is not None:
+            return await self._proved(world, ident, trial, asker)
         if wait_s > 0:
             async with self._closed(world):
                 await self._quiet(world, asker.intent, wait_s)
@@ -142,21 +206,39 @@ class Governing:
             raise
         self._tried[proposal.bundle] = None
 
+    async def _proved(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
+        """Prove, plan and switch; cells that ticked meanwhile make another round, five at most."""
+        for _ in range(ROUNDS):
+            proposal = await self._node.look(world, lambda live: known(live, ident))
+            found = await self._verdicts(world, proposal, trial)
+            choice = chosen(found, trial.on)
+            if choice.refused:
+                raise _unproved(ident, choice.refused)
+            report = canon.encode(proof_report(proposal.base, proposal.bundle, found, ident))
+            digest = canon.digest_of(report)
+            given = self._activation(proposal.base, ident, asker)
+            given = given._replace(plan=choice.plan, report_hash=digest, blobs={digest: report})
+            answer = await self._node.one(world, given)
+            if answer.kind != "refused" or answer.detail["code"] != "gov.plan_outdated":
+                return await self._switched(world, ident, answer)
+        raise Conflict(
+            f"cells tick faster than they are proved, {ROUNDS} times",
+            code="gov.prove_unstable",
+            where={"proposal": ident},
+            hint="suspend what is busy, or apply with --wait",
+        )
+
     async def _switch(self, world: str, ident: str, asker: Asker) -> dict[str, Any]:
         node = self._node
         manifest = await node.look(world, _manifest)
-        given = Activate(
-            asker.sample,
-            b"",
-            b"",
-            manifest,
-            {},
-            asker.principal,
-            proposal=ident,
-            intent=asker.intent,
-        )
-        answer = await node.one(world, given)
+        answer = await node.one(world, self._activation(manifest, ident, asker))
         return await self._switched(world, ident, answer)
+
+    def _activation(self, manifest: bytes, ident: str, asker: Asker) -> Activate:
+        nothing = b""  # the proposal says which bundle
+        to = (nothing, nothing, manifest)
+        given = Activate(asker.sample, *to, {}, asker.principal)
+        return given._replace(proposal=ident, intent=asker.intent)
 
     async def _switched(self, world: str, ident: str, answer: Answer) -> dict[str, Any]:
         if answer.kind == "refused":
@@ -193,6 +275,17 @@ class Governing:
                 return
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, _LOOK_S[1])
+
+
+def _unproved(ident: str, refused: list[Verdict]) -> NotQuiescent:
+    """The refusal of cells that may neither go on nor were given a pin."""
+    rows = [["cell_open", each.row()] for each in refused[: quiescence.NAMED_MAX]]
+    return NotQuiescent(
+        f"blocked: {len(refused)} cells would not go on as they are",
+        code="gov.not_proved",
+        where={"proposal": ident, "blockers": rows, "count": len(refused)},
+        hint="`--on diverges=pin` lets them finish on their old code",
+    )
 
 
 def refusal(ident: str, answer: Answer) -> TallyError:

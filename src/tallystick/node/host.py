@@ -36,6 +36,7 @@ from tallystick.node.gauges import Gauges
 from tallystick.node.governing import Governing
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
+from tallystick.node.inworld import InWorld
 from tallystick.node.keys import node_key
 from tallystick.node.log import Log
 from tallystick.node.node import Held, Node
@@ -106,6 +107,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.ops = Ops(node)
     node.governing = Governing(node)
     node.watching = Watching(node)
+    node.inworld = InWorld(node)
     Gauges(node)
     node.writer.start()
     node.engine.start()
@@ -204,6 +206,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     node.log.say("debug", "node.drained", "no executor works any more")
     await node.duties.stop()
     await node.asks.close()
+    await node.inworld.close()
     await node.work.close()
     # A passive node came to look; it leaves no record of that.
     if node.engine.failed is None and not node.passive:

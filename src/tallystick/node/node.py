@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.asks import Asks
     from tallystick.node.duties import Duties
     from tallystick.node.governing import Governing
+    from tallystick.node.inworld import InWorld
     from tallystick.node.ops import Ops
     from tallystick.node.outside import Outside
     from tallystick.node.resume import Resume
@@ -127,6 +128,7 @@ class Node:
         self.ops: Ops
         self.governing: Governing
         self.watching: Watching
+        self.inworld: InWorld
 
     # ---- what is here -----------------------------------------------------------------------
 
@@ -381,6 +383,7 @@ class Node:
             # Nothing outside, then nothing inside, and nothing passed between the two meanwhile.
             head = self.feed.head(world)
             outside = self.dispatch.works_for(world) or self.resume.works
+            outside = outside or self.inworld.works_for(world)
             busy = await self.on_kernel(lambda: self.engine.busy(world))
             still = head == self.feed.head(world)
             if still and not (outside or busy or self.dispatch.works_for(world)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.catalogue import WITHOUT_JOBS, make_executor
-from tallystick.node import asks
+from tallystick.node import asks, inworld
 from tallystick.node.config_executors import ExecutorSettings
 from tallystick.node.node import Node
 from tallystick.node.work import pool_of
@@ -31,6 +31,8 @@ def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor])
         on_restart = str(settings.of(name).get("on_restart", "repeat"))
         dispatch.serve(executor, (name,), on_restart)
     dispatch.divert(asks.EFFECT, node.asks.take)
+    for effect in inworld.EFFECTS:
+        dispatch.divert(effect, node.inworld.take)
     dispatch.on_settled += [node.asks.settled, node.work.settled]
     for name, route in settings.routes.items():
         if route in named:
