@@ -3,6 +3,7 @@
 Bytes are base64 in JSON and bytes in CBOR.
 """
 
+# tidy: every body that a route takes, in one list.
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
@@ -127,10 +128,14 @@ class NewFork(Body):
 
 
 class AliasBody(Body):
-    """Which world a name means; `expect` is the one it must mean now."""
+    """Which world a name means; `expect` is the one it must mean now.
+
+    With `preview` nothing moves: what the old world settled since the fork is only told.
+    """
 
     world: str
     expect: str | None = None
+    preview: bool = False
 
 
 class BackupOptions(Body):

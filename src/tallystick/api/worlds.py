@@ -13,6 +13,7 @@ from tallystick.governance.whatif import read_edits
 from tallystick.journal.base import Reader, SnapshotRow, WorldRow
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, build_bundle, from_zip
+from tallystick.node import rollback
 from tallystick.node.worlds import ForkOrder
 from tallystick.values import canon
 from tallystick.values.names import is_reserved
@@ -153,8 +154,15 @@ async def put_alias(request: Request) -> Response:
             where={"alias": alias, "world": now},
             hint="look again and say what it must mean",
         )
-    await request.node.alias(alias, world)
-    return Response(200, {"alias": alias, "world": world, "before": now})
+    since: list[Any] = []
+    if now is not None and now != world:
+        old = now
+        since = await request.node.read(lambda reader: rollback.settled_since(reader, old, world))
+    if not body.preview:
+        order = rollback.Order(alias, world, request.who.principal, request.sample())
+        await rollback.move_alias(request.node, order)
+    found = {"alias": alias, "world": world, "before": now, "settled_since": since}
+    return Response(200, {**found, "moved": not body.preview})
 
 
 # ---- snapshots ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """`tally gov`: propose a change, try it, decide about it, apply it; revoke a grant."""
 
+# tidy: one noun, all of its verbs.
 from __future__ import annotations
 
 import base64

@@ -10,7 +10,7 @@ import click
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.shape import HASH
+from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
     AT,
     Call,
@@ -90,7 +90,16 @@ def _diff(call: Call, options: Options) -> Done:
 
 def _alias(call: Call, options: Options) -> Done:
     path = filled("/v1/aliases/{alias}", call, options)
-    return Done(call.ask(Request("PUT", path, body={"world": options["target"]})))
+    body: dict[str, Any] = {"world": options["target"]}
+    first = call.ask(Request("PUT", path, body={**body, "preview": True}))
+    if first["settled_since"]:
+        call.console.print("settled by the old world since the fork, and not rolled back:")
+        show.columns("seq", "effect", "status", "intent")(
+            call.console, {"items": first["settled_since"]}
+        )
+    if first["before"] is not None:
+        body["expect"] = first["before"]
+    return Done(call.ask(Request("PUT", path, body=body)))
 
 
 PENDING = click.Choice(["suspend", "cancel", "reissue"])
@@ -163,6 +172,6 @@ VERBS = (
         "let a name lead to a world",
         _alias,
         (arg("alias"), arg("target")),
-        {"alias": str, "world": str, "before": (str, None)},
+        {"alias": str, "world": str, "before": (str, None), "settled_since": [ANY], "moved": bool},
     ),
 )

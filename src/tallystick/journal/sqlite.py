@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -60,6 +60,7 @@ _FRAME: Final = (
 _BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
 _SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
 _CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+_ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
 _WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -304,8 +305,32 @@ class SqliteJournal(SqliteReader):
 
     def alias(self, name: str, world: str) -> None:
         """Let a name mean a world."""
-        query = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
-        self._change(query, (name, self._id(world)))
+        self._change(_ALIAS, (name, self._id(world)))
+
+    def move_alias(self, name: str, to: str, batch: Sequence[Append]) -> list[Outcome]:
+        """Append, and in the same commit let a name mean a world and fence those that lose it.
+
+        All of it or none: a world that is fenced already undoes the whole.
+        """
+        for each in batch:
+            self._id(each.world)
+        try:
+            with self._writing():
+                self._spill(tuple(batch))
+                self._db.execute("BEGIN IMMEDIATE")
+                outcomes = [self._write(each) for each in batch]
+                if any(isinstance(outcome, Fenced) for outcome in outcomes):
+                    self._db.execute("ROLLBACK")
+                    return [Fenced(self.head(each.world)) for each in batch]
+                self._db.execute(_ALIAS, (name, self._id(to)))
+                lost = [each.world for each in batch if each.world != to]
+                for world in lost:
+                    self._db.execute("UPDATE world SET epoch=epoch+1 WHERE uuid=?", (world,))
+                self._db.execute("COMMIT")
+        except DiskFull:
+            return [Full(each.expect) for each in batch]
+        self._bell.ring()
+        return [self.head(each.world) for each in batch]
 
     def unalias(self, name: str) -> None:
         """Forget a name."""

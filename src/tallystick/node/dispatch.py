@@ -143,6 +143,7 @@ class Dispatch:
         self.unserved: dict[Key, Deferred] = {}
         self.on_settled: list[Callable[[str, bytes], None]] = []
         self.stopping = False
+        self.shut: set[str] = set()  # worlds whose name means another one now
 
     # ---- who serves what --------------------------------------------------------------------
 
@@ -203,7 +204,11 @@ class Dispatch:
         """Start a job, or let it wait; what runs or waits already is left alone."""
         key = (job.world, job.intent)
         running = self.running.get(key)
-        if self.stopping or (running is not None and running.job.attempt == job.attempt):
+        if (
+            self.stopping
+            or job.world in self.shut
+            or (running is not None and running.job.attempt == job.attempt)
+        ):
             return
         take = self._takers.get(job.effect) or self._takers.get(job.executor)
         if take is not None:

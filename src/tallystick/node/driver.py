@@ -322,8 +322,8 @@ class Driver:
         intent = self.world.intents.get(ident)
         if intent is None or intent.hold is not None or kernel_owned(intent):
             return
-        if self.world.synthetic:
-            return  # what a what-if asks for never leaves it
+        if self.world.synthetic or self.world.frozen:
+            return  # a what-if and a world that lost its name let nothing out
         self.points.at("intent.dispatched")
         if self.outbox.full:
             record = intent.record
@@ -414,9 +414,9 @@ class Driver:
 def unfinished(world: World) -> list[Deferred]:
     """The open intents that an executor owes an outcome, in the order they were opened.
 
-    Nobody owes a what-if anything.
+    Nobody owes a what-if anything, nor a world whose name means another one now.
     """
-    if world.synthetic:
+    if world.synthetic or world.frozen:
         return []
     found = [
         (intent.seq, path, intent.record.effect, intent.record.executor)
@@ -428,7 +428,14 @@ def unfinished(world: World) -> list[Deferred]:
 
 def awaited_ns(world: World) -> int | None:
     """When time has to be told to a world; a what-if stands where its inputs ended."""
-    return None if world.synthetic else next_due_ns(world)
+    return None if world.synthetic or world.frozen else next_due_ns(world)
+
+
+def tickets_of(driver: Driver, cut: Cut | None) -> list[Ticket]:
+    """Everyone who waits for something of a world."""
+    staged = [*([] if cut is None else cut.batch), *driver.staged]
+    found = [each.ticket for each in staged if each.ticket is not None]
+    return [*found, *driver.work, *driver.ingress]
 
 
 def kernel_owned(intent: Intent) -> bool:

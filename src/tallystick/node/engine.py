@@ -33,11 +33,11 @@ from tallystick.errors import (
     TallyError,
     Unavailable,
 )
-from tallystick.journal.base import Ambiguous, Fenced, Full, Head, Outcome
+from tallystick.journal.base import Ambiguous, Append, Fenced, Full, Head, Outcome
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
 from tallystick.kernel.settle import CLOCK_MAX
-from tallystick.node.driver import Cut, Driver, Staged, Ticket, awaited_ns
+from tallystick.node.driver import Cut, Driver, Staged, Ticket, awaited_ns, tickets_of
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.writer import Writer
@@ -46,6 +46,7 @@ STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _OVERDUE: Final = 8  # a snapshot waits for calm, but not for ever
 _ROUNDS: Final = 16
+Write = Callable[[list[Append]], list[Outcome]]
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
 
 
@@ -218,7 +219,7 @@ class Engine:
             return False
         if self.read_only:
             return bool(driver.ingress)
-        ready = driver.world.ring and not self.asleep
+        ready = driver.world.ring and not (self.asleep or driver.world.frozen)
         return bool(driver.work or ready or (driver.ingress and not self.outlet.jammed))
 
     def _turns(self) -> None:
@@ -242,7 +243,7 @@ class Engine:
         elif driver.work:
             for _ in range(min(_BURST, len(driver.work))):
                 driver.handle(driver.work.popleft())
-        elif driver.world.ring:
+        elif driver.world.ring and not driver.world.frozen:
             for _ in range(min(_BURST, len(driver.world.ring))):
                 self._tick(driver)
         elif self._snapshot_due(hosted):
@@ -370,6 +371,14 @@ class Engine:
             self._flight = cuts
             self._writer.submit(batch, self._told)
 
+    def together(self, worlds: list[Hosted], write: Write) -> bool:
+        """Make what is staged of some worlds durable by one write; False while a commit flies."""
+        if self._flight is not None:
+            return False
+        cuts = [(h, cut) for h in worlds if (cut := h.driver.cut()) is not None]
+        self._committed(cuts, write([cut.append for _, cut in cuts if cut.append is not None]))
+        return True
+
     def _told(self, outcomes: list[Outcome] | TallyError) -> None:
         """Called on the writer's thread: the commit in flight has landed, or failed."""
 
@@ -420,7 +429,7 @@ class Engine:
         world = hosted.driver.world.id
         why = NotOwner(f"another writer owns world {world}", where={"world": world})
         self.worlds.pop(world, None)
-        for ticket in _tickets(hosted.driver, cut):
+        for ticket in tickets_of(hosted.driver, cut):
             self._give_up(ticket, why)
         self.outlet.now.lost.append(world)
 
@@ -486,13 +495,6 @@ class Engine:
                 for ticket in message[1] if len(message) == 3 else [message[1]]:
                     self._give_up(ticket, why)
         for hosted in self.worlds.values():
-            for ticket in _tickets(hosted.driver, None):
+            for ticket in tickets_of(hosted.driver, None):
                 self._give_up(ticket, why)
         self._post(self.outlet.taken())
-
-
-def _tickets(driver: Driver, cut: Cut | None) -> list[Ticket]:
-    """Everyone who waits for something of this world."""
-    staged = [*([] if cut is None else cut.batch), *driver.staged]
-    found = [each.ticket for each in staged if each.ticket is not None]
-    return [*found, *driver.work, *driver.ingress]

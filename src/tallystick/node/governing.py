@@ -4,6 +4,7 @@ What is decided is decided by the kernel; here a patch becomes a candidate, repo
 modules of a candidate are tried, and callers, also workflows that ask by effects, are told.
 """
 
+# tidy: the way from a proposal to the switch stands on one page.
 from __future__ import annotations
 
 import asyncio

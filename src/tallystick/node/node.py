@@ -327,7 +327,7 @@ class Node:
 
     async def alias(self, name: str, world: str) -> None:
         """Let a name mean a world from now on."""
-        self._check_alias(name)
+        self.check_alias(name)
         await self.write(lambda journal: journal.alias(name, world))
         self.names[name] = world
 
@@ -354,13 +354,14 @@ class Node:
         return str(UUID(bytes=self.clock.sample().entropy[:16], version=4))
 
     def _check_name(self, name: str) -> None:
-        self._check_alias(name)
+        self.check_alias(name)
         if name in self.names:
             raise Conflict(
                 f"a world {name} exists already", code="world.exists", where={"world": name}
             )
 
-    def _check_alias(self, name: str) -> None:
+    def check_alias(self, name: str) -> None:
+        """Refuse what is no name of a world."""
         if not is_field(name) or is_uuid(name):
             raise Rejected(
                 f"{name!r} is no name of a world",
