@@ -22,13 +22,11 @@ from tallystick.errors import (
 )
 from tallystick.governance import patch as patches
 from tallystick.governance.patch import Blobs, Compiled
-from tallystick.governance.planning import chosen, proof_report
-from tallystick.governance.prove import TAIL as PROVE_TAIL
-from tallystick.governance.prove import Verdict
+from tallystick.governance.planning import chosen
+from tallystick.governance.prove import TAIL, Verdict
 from tallystick.governance.rerun import Order
 from tallystick.governance.sealed import check_sealed
-from tallystick.governance.shadow import TAIL as SHADOW_TAIL
-from tallystick.governance.shadow import Candidate
+from tallystick.governance.shadow import TAIL as INPUTS
 from tallystick.journal.base import Reader
 from tallystick.kernel import propose, quiescence
 from tallystick.kernel.draft import Answer
@@ -39,13 +37,11 @@ from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, from_zip
 from tallystick.model.frames import open_frame
 from tallystick.model.records import Proposed
-from tallystick.node import trying
+from tallystick.node import probe, rehearsal
 from tallystick.node.node import Node
-from tallystick.node.probe import tried
-from tallystick.node.trying import Stage
+from tallystick.node.rehearsal import Proof, Rehearsal
 from tallystick.values import canon
 
-SHADOW_S: Final = 60.0  # a shadow that runs longer is not complete
 ROUNDS: Final = 5
 _LOOK_S: Final = (0.02, 2.0)  # between two looks at what is open: at first, and at most
 
@@ -129,19 +125,9 @@ class Governing:
 
     async def shadow(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
         """Try a proposal on the recorded tail, and keep the report."""
-        proposal = await self._node.look(world, lambda live: propose.live(live, ident))
-        candidate = Candidate(proposal.bundle, proposal.manifest, ident)
-        until = self._node.loop.time() + SHADOW_S
-        clock = self._node.loop.time
-        made = await self._node.read(
-            lambda reader: trying.shadowed(
-                self._stage(reader, world),
-                candidate,
-                trial.tail if trial.tail is not None else SHADOW_TAIL,
-                trial.order,
-                lambda: clock() > until,
-            )
-        )
+        tried = await self._rehearsed(world, ident)
+        tail = INPUTS if trial.tail is None else trial.tail
+        made = await rehearsal.shadow_on(self._node, world, tried, trial.order, tail=tail)
         blobs = {made.report_hash: made.document}
         said = (ident, made.report_hash, made.complete, blobs, asker.principal)
         answer = await self._node.one(world, Shadow(asker.sample, *said, asker.intent))
@@ -149,26 +135,18 @@ class Governing:
 
     async def prove(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
         """Ask for a verdict on every open cell, and keep the report."""
-        proposal = await self._node.look(world, lambda live: propose.live(live, ident))
-        found = await self._verdicts(world, proposal, trial)
-        report = proof_report(proposal.base, proposal.bundle, found, ident)
-        document = canon.encode(report)
-        digest = canon.digest_of(document)
-        said = (ident, digest, report["verdicts"], {digest: document}, asker.principal)
+        tried = await self._rehearsed(world, ident)
+        made = await rehearsal.prove_on(self._node, world, tried, tail=_ticks(trial))
+        blobs = {made.report_hash: made.document}
+        said = (ident, made.report_hash, made.report["verdicts"], blobs, asker.principal)
         answer = await self._node.one(world, Prove(asker.sample, *said, asker.intent))
-        return {"proposal": ident, "seq": answer.seq, **answer.detail, "report": report}
+        return {"proposal": ident, "seq": answer.seq, **answer.detail, "report": made.report}
 
-    async def _verdicts(self, world: str, proposal: Proposal, trial: Trial) -> list[Verdict]:
-        tail = trial.tail if trial.tail is not None else PROVE_TAIL
-        return await self._node.read(
-            lambda reader: trying.verdicts(
-                self._stage(reader, world), proposal.manifest, tail or None
-            )
-        )
-
-    def _stage(self, reader: Reader, world: str) -> Stage:
-        node = self._node
-        return Stage(reader, world, node.modules, node.hosting.settings)
+    async def _rehearsed(self, world: str, ident: str) -> Rehearsal:
+        """What is tried; refuses a stale proposal before any work is done."""
+        await self._node.look(world, lambda live: propose.live(live, ident))
+        _, bundle = await self.candidate(world, ident)
+        return Rehearsal(bundle, ident)
 
     async def vote(self, world: str, given: Vote) -> dict[str, Any]:
         """Count a word on a proposal."""
@@ -200,7 +178,7 @@ class Governing:
         if proposal.bundle in self._tried:
             return
         try:
-            await tried(bundle)
+            await probe.tried(bundle)
         except BadDefinition as why:
             said = (ident, why.code, why.message, asker.principal)
             await self._node.one(world, Fail(asker.sample, *said, asker.intent))
@@ -209,16 +187,22 @@ class Governing:
 
     async def _proved(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
         """Prove, plan and switch; cells that ticked meanwhile make another round, five at most."""
+        tried = await self._rehearsed(world, ident)
+        proof: Proof | None = None
         for _ in range(ROUNDS):
-            proposal = await self._node.look(world, lambda live: known(live, ident))
-            found = await self._verdicts(world, proposal, trial)
-            choice = chosen(found, trial.on)
+            before = proof
+            proof = await rehearsal.prove_on(
+                self._node, world, tried, tail=_ticks(trial), known=before
+            )
+            choice = chosen(proof.verdicts, trial.on)
             if choice.refused:
                 raise _unproved(ident, choice.refused)
-            report = canon.encode(proof_report(proposal.base, proposal.bundle, found, ident))
-            digest = canon.digest_of(report)
-            given = self._activation(proposal.base, ident, asker)
-            given = given._replace(plan=choice.plan, report_hash=digest, blobs={digest: report})
+            base = await self._node.look(world, lambda live: live.manifest)
+            given = self._activation(base, ident, asker)._replace(
+                plan=choice.plan,
+                report_hash=proof.report_hash,
+                blobs={proof.report_hash: proof.document},
+            )
             answer = await self._node.one(world, given)
             if answer.kind != "refused" or answer.detail["code"] != "gov.plan_outdated":
                 return await self._switched(world, ident, answer)
@@ -323,6 +307,11 @@ def _counted(detail: Mapping[str, Any]) -> str:
     ]
     more = detail["count"] - len(kinds)
     return ", ".join([*parts, f"{more} more"] if more else parts)
+
+
+def _ticks(trial: Trial) -> int | None:
+    """How many ticks of a cell count; 0 asks for all of them."""
+    return TAIL if trial.tail is None else trial.tail or None
 
 
 def _manifest(world: World) -> bytes:
