@@ -365,10 +365,13 @@ class Engine:
         batch = [cut.append for _, cut in cuts if cut.append is not None]
         if not batch:
             self._committed(cuts, [])
-        elif calm:
-            self._committed(cuts, self._writer.commit(batch))
+            return
+        self._flight = cuts  # if it fails, its callers are told with everybody else
+        if calm or self._writer.is_quick:
+            outcomes = self._writer.commit(batch)
+            self._flight = None
+            self._committed(cuts, outcomes)
         else:
-            self._flight = cuts
             self._writer.submit(batch, self._told)
 
     def together(self, worlds: list[Hosted], write: Write) -> bool:

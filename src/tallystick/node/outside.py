@@ -10,6 +10,7 @@ from tallystick.executors.base import Failed
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Sample, Settle
+from tallystick.model.tuples import make
 from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred, Published, Ticket
 from tallystick.node.engine import Hosted
@@ -41,7 +42,7 @@ class Outside:
         groups: dict[str, list[Ticket]] = {}
         for each, receipt in zip(jobs, receipts, strict=True):
             # The node has just signed it, so nobody needs to check the seal again.
-            ticket = Ticket(Settle(node.clock.sample(), receipt, seal_ok=True))
+            ticket = Ticket(make(Settle, (node.clock.sample(), receipt, True)))
             ticket.keep = True
             ticket.blobs = each.blobs
             groups.setdefault(receipt.world, []).append(ticket)
