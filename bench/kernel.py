@@ -32,6 +32,7 @@ from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.replay import fold_frames, open_world, verify
 from tallystick.kernel.roots import root
 from tallystick.model.frames import Sealed, open_frame
+from tallystick.node.host import calm_collector
 from tallystick.values import canon
 from tallystick.values.schema import compile_schema
 from tests import worlds
@@ -169,6 +170,7 @@ def k5() -> dict[str, Any]:
 
 def measure(times: int) -> dict[str, Any]:
     """All figures of this process; `times` orders, as many counter events."""
+    calm_collector()  # as a node has it
     rig = Rig(worlds.order_documents(), worlds.FUNCTIONS)
     small = Rig(counter.documents(), counter.FUNCTIONS)
     k1(Rig(worlds.order_documents(), worlds.FUNCTIONS), order, min(100, times))  # warm

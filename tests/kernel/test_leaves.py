@@ -68,7 +68,7 @@ def test_every_part_there_and_not() -> None:
     for mail, bonds, hashed, big in product((False, True), repeat=4):
         cell = cell_of(b"k", b"s")
         if mail:
-            cell.mailbox.append(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
+            cell.post(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
         if bonds:
             cell.inflight = {bytes(32): None}
             cell.caps = {"a": ["b"]}
@@ -87,7 +87,7 @@ def test_what_stands_beside_a_leaf() -> None:
         cell = cell_of(b"k", bytes(length))
         if bonds:
             cell.inflight = {bytes(32): None}
-            cell.mailbox.append(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
+            cell.post(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
         beside: dict[bytes, bytes] = {}
         leaf = put_cell(cell, beside, document, Shelf())
         assert sorted(beside_of(leaf)) == sorted(beside)

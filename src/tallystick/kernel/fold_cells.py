@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import sha256
 from typing import Final
 
 from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
-from tallystick.kernel.parts import INLINE_STATE_MAX, Cell, Fence, Mail
+from tallystick.kernel.parts import INLINE_STATE_MAX, NO_MAIL, Cell, Fence, Mail
 from tallystick.kernel.pins import catalogue_of, unpin, workflow_of
 from tallystick.kernel.world import Cause, World
 from tallystick.model import envelopes, records
@@ -116,7 +117,7 @@ def ticked(world: World, record: records.Ticked) -> None:
     ended = record.status in TERMINAL or record.after is None
     mail = _taken(world, cell, ended=ended)
     assert mail.seq == record.input_seq, "a tick handles the front of the mailbox"
-    cell.mailbox.popleft()
+    cell.forget_first()
     cell.last_seq = world.seq
     cell.last_active_ns = world.logical_ns
     cell.workflow_hash = record.workflow_hash
@@ -181,8 +182,7 @@ def _deleted(world: World, cell: Cell) -> None:
     cell.size = 0
     cell.born_seq = world.seq
     kept = [mail for mail in cell.mailbox if mail.schema not in _CONTINUED]
-    cell.mailbox.clear()
-    cell.mailbox.extend(kept)
+    cell.mailbox = deque(kept) if kept else NO_MAIL
     if cell.id.key and not kept:
         world.cells_of(cell.id.workflow).remove(cell.id.key)
         world.cell_count -= 1
@@ -197,7 +197,7 @@ def _ended(world: World, cell: Cell) -> None:
     """A cell that ended takes no more mail; a completed entity goes on with what waits."""
     entity = workflow_of(world, cell).lifecycle == "entity"
     if cell.status == FAILED or not entity:
-        cell.mailbox.clear()
+        cell.mailbox = NO_MAIL
     elif cell.mailbox:
         cell.status = RUNNING
 
@@ -212,7 +212,7 @@ def faulted(world: World, record: records.WorkflowFaulted) -> None:
         return
     cell.last_seq = world.seq
     cell.status = FAILED
-    cell.mailbox.clear()
+    cell.mailbox = NO_MAIL
     unpin(world, cell)
 
 
@@ -238,7 +238,7 @@ def resumed(world: World, record: records.CellResumed) -> None:
 def skipped(world: World, record: records.CellSkipped) -> None:
     """The front entry is gone; only a suspended cell is skipped, and none of those is queued."""
     stamped(world, record.stamp)
-    must(world, record.workflow, record.key).mailbox.popleft()
+    must(world, record.workflow, record.key).forget_first()
 
 
 def cancel_requested(world: World, record: records.CellCancelRequested) -> None:
@@ -272,5 +272,5 @@ def cell_failed(world: World, record: records.CellFailed) -> None:
     unqueue(world, cell)
     cell.status = FAILED
     cell.last_seq = world.seq
-    cell.mailbox.clear()
+    cell.mailbox = NO_MAIL
     unpin(world, cell)

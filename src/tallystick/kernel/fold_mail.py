@@ -32,7 +32,7 @@ def inherit(world: World) -> tuple[bytes, int, int]:
 
 def push(world: World, cell: Cell, mail: Mail) -> None:
     """Append to a mailbox; a running cell takes its place in the ring."""
-    cell.mailbox.append(mail)
+    cell.post(mail)
     if cell.status == COMPLETED:
         cell.status = RUNNING  # an entity reopens; a completed process is sent nothing
     if not cell.queued and cell.status == RUNNING:

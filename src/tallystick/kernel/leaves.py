@@ -151,7 +151,7 @@ def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blob
         cell.pin = bonds.get("pin")
     if mailbox is not None:
         for entry in canon.decode(read_blob(blobs, mailbox)):
-            cell.mailbox.append(Mail(**entry))
+            cell.post(Mail(**entry))
 
 
 def beside_of(value: bytes) -> list[bytes]:

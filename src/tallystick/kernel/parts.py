@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tallystick.model.cells import COMPLETED, RUNNING, WAITING, CellId
 from tallystick.model.records import (
@@ -152,6 +152,10 @@ class Mail(NamedTuple):
         return self.value is None and self.value_hash is None and self.continuation is None
 
 
+# A cell at rest has no mail, and an empty deque is larger than all the rest of it.
+NO_MAIL: Final = cast("deque[Mail]", ())
+
+
 class Cell:
     """One instance of a workflow."""
 
@@ -186,13 +190,27 @@ class Cell:
         self.last_active_ns = 0
         self.last_seq = born_seq
         self.workflow_hash: bytes | None = None
-        self.mailbox: deque[Mail] = deque()
+        self.mailbox: deque[Mail] = NO_MAIL
         self.queued = False
         self.inflight: dict[bytes, None] = {}
         self.keyed: dict[bytes, None] = {}
         self.callers: dict[bytes, None] = {}
         self.caps: Any = None
         self.pin: bytes | None = None  # the manifest it runs under, when that is not the active one
+
+    def post(self, mail: Mail) -> None:
+        """Append to the mailbox."""
+        if self.mailbox:
+            self.mailbox.append(mail)
+        else:
+            self.mailbox = deque((mail,))
+
+    def forget_first(self) -> None:
+        """Take the front entry out of the mailbox."""
+        if len(self.mailbox) > 1:
+            self.mailbox.popleft()
+        else:
+            self.mailbox = NO_MAIL
 
     def at_rest(self, lifecycle: str) -> bool:
         """An entity rests between events; a process must end (D5)."""

@@ -105,14 +105,14 @@ class Engine:
         self._flight: list[tuple[Hosted, Cut]] | None = None
         self._ended = False
         self._watchdog = Watchdog()
-        self._thread = threading.Thread(target=self._run, name="tally-kernel", daemon=True)
+        self._kernel_thread = threading.Thread(target=self._run, name="tally-kernel", daemon=True)
 
     # ---- other threads ----------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to turn."""
-        self._thread.start()
-        self._watchdog.start(self._thread)
+        self._kernel_thread.start()
+        self._watchdog.start(self._kernel_thread)
 
     def offer(self, hosted: Hosted, tickets: list[Ticket], *, ingress: bool) -> None:
         """Queue tickets of one world, in order."""
@@ -137,7 +137,7 @@ class Engine:
     def stop(self) -> None:
         """Commit what is staged, release it, and end."""
         self._inbox.put(self._end)
-        self._thread.join()
+        self._kernel_thread.join()
         self._watchdog.stop()
 
     def let_out(self) -> None:

@@ -82,14 +82,20 @@ async def open_node(
     return node
 
 
+def calm_collector() -> None:
+    """Let the collector look rarely, and at what is there already not at all.
+
+    Nearly nothing that a kernel makes is in a cycle; `gc.unfreeze` ends the second half.
+    """
+    gc.set_threshold(*_COLLECTED)
+    gc.freeze()
+
+
 # tidy: the order in which the parts are joined is the point.
 async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) -> None:
     # A commit that has landed must not wait for a busy thread to give up its turn.
     sys.setswitchinterval(0.001)
-    # Nearly nothing that a kernel makes is in a cycle: the collector looks at it rarely, and at
-    # what was there before not at all.
-    gc.set_threshold(*_COLLECTED)
-    gc.freeze()
+    calm_collector()
     config, files = node.config, node.files
     node.writer = Writer(node.journal, node.metrics.committed)
     node.index = Indexed(files.root, node.journal.reader, node.log)

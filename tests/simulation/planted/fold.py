@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import ExitStack, contextmanager
 from itertools import count
 
@@ -22,7 +23,7 @@ _edit = Store.edit
 
 def mailbox_last_in_first_out():
     def push(world, cell, mail):
-        cell.mailbox.appendleft(mail)
+        cell.mailbox = deque((mail, *cell.mailbox))
         if cell.status == "completed":
             cell.status = "running"
         fold_mail.requeue(world, cell)
