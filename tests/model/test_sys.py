@@ -199,7 +199,7 @@ def test_every_schema_compiles_and_is_used_or_named():
     inner |= {"PlayKey", "PlayRequested", "PlayCtxPatch", "PlaySignal", "PlaybookEvent"}
     inner |= {"PlaybookState", "PlaybookTrace", "PlaybookStepParams", "PlaybookStepReceipt"}
     inner |= REACTIONS
-    inner |= {"PlayPublished", "PlayCatalog"}
+    inner |= {"PlayPublished", "PlayCatalog", "PlayCancel"}
     caps = {d["params"] for d in sys_definitions.of_kind("defcap").values() if "params" in d}
     named = {f"sys/{name}@1" for name in {*FIELDS, *inner, *pure}} | caps
     assert set(sys_schemas()) == named

@@ -110,7 +110,7 @@ class PlaybookExecutor:
                     return {"status": "yield", "frame": frame, "wish": wish_of(act)}
                 await asyncio.sleep(act.seconds)
                 continue
-            if act.kind in ("wait", "human"):
+            if act.kind in ("wait", "human", "playbook"):
                 return {"status": "yield", "frame": frame, "wish": wish_of(act)}
             outcome = await self._bounded(job, act, pipeline)
             told = {"task": act.name, "attempt": act.attempt, "status": outcome["status"]}

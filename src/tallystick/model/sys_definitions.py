@@ -56,7 +56,7 @@ SUBSCRIPTIONS: Final[tuple[Mapping[str, Any], ...]] = (
             "key_field": "execution",
             "create_if_missing": False,
         }
-        for name in ("sys/PlayCtxPatch@1", "sys/PlaySignal@1")
+        for name in ("sys/PlayCtxPatch@1", "sys/PlaySignal@1", "sys/PlayCancel@1")
     ),
     *(
         {"event": f"sys/{event}@1", "workflow": f"sys/{flow}@1", "key_field": key, **more}
@@ -83,6 +83,7 @@ SYSTEM_INPUTS: Final = frozenset(
     f"sys/{name}@1"
     for name in (
         "PlayRequested",
+        "PlayPublished",
         "PlayCtxPatch",
         "PlaySignal",
         "WorkspaceAdded",
@@ -99,6 +100,7 @@ SYSTEM_INPUTS: Final = frozenset(
 EMITTED: Final[Mapping[str, frozenset[str]]] = {
     f"sys/{flow}@1": frozenset(f"sys/{name}@1" for name in names)
     for flow, names in {
+        "playbook": ("PlayRequested", "PlayCancel"),
         "workspace": (
             "TriggerOffered",
             "TriggerOutcome",

@@ -12,6 +12,7 @@ from tallystick.errors import TallyError
 from tallystick.model.abi import (
     Content,
     EffectRequest,
+    EmittedEvent,
     Halted,
     Ran,
     TickInput,
@@ -29,6 +30,7 @@ from tallystick.values.schema import Admitted
 
 ENGINE: Final = "builtin/1"
 STEP: Final = "sys/playbook.step@1"
+END: Final = "sys/PlayCancel@1"
 CATALOG: Final = "sys/playbook.catalog@1"
 LIVE_MAX: Final = 64
 _SLOTS: Final = {
@@ -71,17 +73,17 @@ class Builtin:
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content
     ) -> tuple[TickOutput, int]:
         """One tick of an execution; by the short way where only a loop moves on."""
-        event = tick.event.plain()
         live = None if tick.state is None else self._live.pop(tick.state, None)
-        if live is not None and event["$tag"] == "Receipt":
+        came = None if live is None else tick.event.receipt()
+        if live is not None and came is not None:
             assert tick.state is not None, "what was found in memory was a state"
-            moved = iterate(live, tick.state, event["$value"], content)
+            moved = iterate(live, tick.state, came, content)
             if moved is not None:
                 self._keep(moved.state, live)
                 return _iterated(catalogue, workflow, moved)
         assert tick.ctx is not None, "the workflow declares its context"
         state = None if tick.state is None else canon.decode(tick.state)
-        answer = interpret(state, event, tick.ctx.now_ns, content)
+        answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content)
         data, cut = whole(answer.state)
         if answer.state["loops"]:
             self._keep(data, Live(answer.state, answer.plan, cut))
@@ -144,10 +146,17 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer, state: byt
         status=status,
         result=result,
         reason=reason,
+        events=tuple(_ended(catalogue, name) for name in answer.ended),
         effects=() if status != RUNNING else effects,
         ann=canon.encode({"events": answer.trace}) if answer.trace else None,
         blobs=answer.blobs or None,
     )
+
+
+def _ended(catalogue: Catalogue, name: str) -> EmittedEvent:
+    """Word to a child that its parent waits for it no more."""
+    value = {"execution": name, "reason": "the parent is over", "principal": "sys/playbook@1"}
+    return EmittedEvent(END, catalogue.schemas[END].admit(value, "native"))
 
 
 def _published(workflow: Workflow, tick: TickInput) -> TickOutput:

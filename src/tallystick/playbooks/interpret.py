@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks import ends, routes
+from tallystick.playbooks import child, ends, routes
 from tallystick.playbooks.net import ROOT, Net, new_state
 from tallystick.playbooks.plan import Plan, plan_named, plan_of
 from tallystick.playbooks.play import (
@@ -40,6 +40,7 @@ class Answer(NamedTuple):
     done: str | None
     result: Any
     plan: Plan
+    ended: list[str]
 
 
 def interpret(
@@ -68,6 +69,7 @@ def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
     state = new_state(given["execution"], values.keep(workload))
     state["grants"] = given["grants"] or {}
     state["principal"] = given["principal"]
+    state["parent"] = given["parent"]
     play = Play(Net(state, {}, plan, values), now_ns, doc)
     play.net.note("playbook.started", by=given["principal"])
     deadline = plan.spec["deadline_ns"]
@@ -97,11 +99,12 @@ def _answer(play: Play) -> Answer:
     done = state["status"] if state["phase"] == "done" else None
     result = None
     if done is not None:
-        last = state["results"].get(state["last"] or "")
+        step = (state["parent"] or {}).get("return_step") or state["last"]
+        last = state["results"].get(step or "")
         result = {
             "execution": state["execution"],
             "status": done,
-            "step": state["last"],
+            "step": step,
             "value": None if last is None else last["v"],
         }
     lasting = play.values.lasting
@@ -111,7 +114,7 @@ def _answer(play: Play) -> Answer:
         if name in held or name in lasting or name == play.doc
     }
     whole = {"doc": play.doc, "net": state, "held": sorted(held), "loops": play.net.loops}
-    return Answer(whole, play.asked, play.net.trace, made, done, result, play.plan)
+    return Answer(whole, play.asked, play.net.trace, made, done, result, play.plan, play.ended)
 
 
 def _held(value: Any, found: dict[str, None]) -> None:
@@ -187,6 +190,10 @@ def _receipt(play: Play, given: Mapping[str, Any]) -> None:
     elif given["effect"] == ASK:
         answer = payload["answer"] if payload["choice"] is None else payload["choice"]
         outcome = {"status": "ok", "result": answer, "meta": {"principal": payload["by"]}}
+    elif given["effect"] == child.CALL:
+        outcome = child.answered(play, payload)
+    elif given["effect"] == child.READ:
+        outcome = {"status": "found", "payload": payload}
     else:
         outcome = {"status": "time"}
     _settle(play, ref, outcome)
@@ -207,11 +214,24 @@ def _settle(play: Play, ref: str, outcome: dict[str, Any]) -> None:
     name = ref.partition("#")[0].partition("/")[0]
     unit = _open_unit(play, name, ref)
     if unit is not None:
-        if "wish" in unit:
+        if outcome["status"] == "found":
+            _found(play, name, ref, outcome["payload"])
+        elif "wish" in unit:
             play.resume(ref, unit, _waited(unit["wish"], outcome))
         else:
             _step(play, name, unit, outcome)
     play.drain()
+
+
+def _found(play: Play, name: str, ref: str, payload: Mapping[str, Any]) -> None:
+    """The catalogue has told of a child: call it, or tell its task that there is none."""
+    unit = play.state["runs"][name]["open"][ref]
+    outcome = child.found(unit, payload)
+    if outcome is not None:
+        play.resume(ref, unit, outcome)
+        return
+    del play.state["runs"][name]["open"][ref]
+    play.wait(name, unit)
 
 
 def _open_unit(play: Play, name: str, ref: str) -> dict[str, Any] | None:
@@ -267,6 +287,7 @@ _TAKE: Final = {
     "Patched": _patched,
     "Signalled": _signalled,
     "Cancel": _cancelled,
+    "Ended": _cancelled,
     "Rejected": _rejected,
     "Receipt": _receipt,
 }

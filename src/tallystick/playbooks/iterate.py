@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from tallystick.model.abi import Came
 from tallystick.playbooks.net import PAGE
 from tallystick.playbooks.plan import Plan
 from tallystick.playbooks.play import STEP, iteration_of, ref_of
-from tallystick.playbooks.requests import params_of
+from tallystick.playbooks.requests import own_iter, params_of
 from tallystick.playbooks.values import INLINE_MAX, Content, Values
 from tallystick.values import canon
 
@@ -69,19 +70,17 @@ class Iterated(NamedTuple):
 
 
 # tidy: every reason to decline stands in front of the first change.
-def iterate(
-    live: Live, state: bytes, given: Mapping[str, Any], content: Content
-) -> Iterated | None:
+def iterate(live: Live, state: bytes, came: Came, content: Content) -> Iterated | None:
     """Play a receipt if it only moves its loop on; None leaves everything as it was."""
-    ref = given["issuer_ref"] or ""
+    ref = came.issuer_ref or ""
     i = iteration_of(ref)
-    if i is None or given["effect"] != STEP or given["status"]["$tag"] != "ok":
+    if i is None or came.effect != STEP or came.status != "ok":
         return None
     name = ref.partition("/")[0]
     loop = live.loops.get(name)
     if loop is None or i not in loop["open"] or not _is_still(live, name):
         return None
-    told = canon.decode(given["receipt_payload"])
+    told = canon.decode(came.payload)
     if told["status"] != "ok" or told["patches"] or told["ref"] is not None:
         return None
     run = live.net["runs"][name]
@@ -171,7 +170,7 @@ def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, 
     items = live.values.get(name)
     if items is None:
         items = live.values[name] = Values(content).read(run["loop"]["items"])
-    own = {live.plan.steps[run["step"]]["loop"]["iterator"]: items[i], "index": i}
+    own = own_iter(live.net, live.plan.steps[run["step"]]["loop"], items, i)
     value = {**request.value, "iter": own, "iteration": i}
     parts = (request.before, canon.encode_item(own), request.after, canon.put_int(i))
     return value, b"".join(parts)

@@ -10,8 +10,8 @@ from tallystick.playbooks.kinds import FAMILY, NEEDS_GRANT
 from tallystick.playbooks.render import expression, names_in
 from tallystick.values import canon
 
-# The cell plays these itself: they ask nobody, or only for time, people and signals.
-OWN: Final = frozenset(("noop", "wait", "human"))
+# The cell plays these itself: they ask nobody, or only for time, people, signals and children.
+OWN: Final = frozenset(("noop", "wait", "human", "playbook"))
 
 
 class Plan:

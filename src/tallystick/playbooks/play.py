@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks import ends, joins, requests, routes
+from tallystick.playbooks import child, ends, joins, requests, routes
 from tallystick.playbooks.net import Net
 from tallystick.playbooks.render import holds, passed
 from tallystick.playbooks.tasks import (
@@ -60,6 +60,7 @@ class Play:
         self.now_ns = now_ns
         self.doc = doc
         self.asked: list[Asked] = []
+        self.ended: list[str] = []  # children that nobody waits for any more
         self.played = 0
         self.held_back = False  # a bound on what one tick plays by itself was met
 
@@ -264,7 +265,7 @@ class Play:
             i = at["next"]
             at["next"] += 1
             self.played += 1
-            self._unit(name, i, {rules["iterator"]: items[i], "index": i})
+            self._unit(name, i, requests.own_iter(self.state, rules, items, i))
             moved = True
             if name not in self.state["runs"]:
                 break
@@ -334,6 +335,11 @@ class Play:
         run["open"][ref] = unit
         if wish["kind"] == "signal" and self._signal(ref, run["open"][ref], wish):
             return
+        if wish["kind"] == "child":
+            outcome = child.ask(self, name, ref, unit)
+            if outcome is not None:
+                self.resume(ref, unit, outcome)
+            return
         self.asked += ends.request_of(self, ref, wish)
 
     def _signal(self, ref: str, unit: dict[str, Any], wish: dict[str, Any]) -> bool:
@@ -372,6 +378,9 @@ class Play:
         run = self.state["runs"][name]
         plain = self.net.loops.get(name, {"open": []})["open"]
         refs = [*(ref_of(name, i, 1) for i in plain), *sorted(run["open"])]
+        for unit in run["open"].values():
+            if "child" in unit.get("wish", {}):
+                self.ended.append(unit["wish"]["child"])
         # What the kernel would not take is left open: its receipts find nobody.
         for ref in refs[: max(0, 63 - len(self.asked))]:
             params = {"intent": None, "issuer_ref": ref}
@@ -443,4 +452,7 @@ def wish_of(act: Pause | Perform) -> dict[str, Any]:
         return {"kind": "signal", "name": str(inputs["signal"]), "timeout": inputs.get("timeout")}
     if act.kind == "wait":
         return {"kind": "wait", "for": inputs.get("for"), "until": inputs.get("until")}
+    if act.kind == "playbook":
+        names = {key: inputs.get(key) for key in ("path", "hash", "return_step")}
+        return {"kind": "child", "args": act.args, **names}
     return {"kind": "human", "inputs": inputs}

@@ -43,6 +43,17 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
     }
 
 
+def own_iter(
+    state: Mapping[str, Any], rules: Mapping[str, Any], items: list[Any], i: int
+) -> dict[str, Any]:
+    """The `iter` of one iteration; in a child, `parent` is that of the loop that called it."""
+    made = {rules["iterator"]: items[i], "index": i}
+    parent = state["parent"]
+    if parent is not None and parent["iter"]:
+        made["parent"] = parent["iter"]
+    return made
+
+
 def _may_hold(kept: Kept, names: frozenset[str]) -> bool:
     """True unless none of the names is a key of a kept map."""
     return "h" in kept or any(key in names for key in kept["v"])

@@ -76,8 +76,12 @@ class Values:
 
     def blob(self, name: str) -> Any:
         """The value of a blob that this execution made."""
+        return _decoded(self.raw(name))
+
+    def raw(self, name: str) -> bytes:
+        """The bytes of a blob."""
         data = self.made.get(name)
-        return _decoded(self._content(name) if data is None else data)
+        return self._content(name) if data is None else data
 
     def _load(self, kept: Kept) -> Any:
         if kept["n"] > RESOLVE_MAX:
