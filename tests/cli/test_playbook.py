@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -43,7 +45,9 @@ def test_an_approval_by_a_patch(book: str) -> None:
     ran = tally("playbook", "run", book, "--set", "who=ana", "--json")
     assert ran.code == 1
     assert (ran.value["status"], ran.value["step_runs"]) == ("waiting", {})
-    assert ran.value["pending"] == [{"token": "t1", "step": "gate", "waits": ["ctx"]}]
+    (pending,) = ran.value["pending"]
+    assert (pending["token"], pending["waits"]) == ("t1", {"ctx.approved": None})
+    assert pending["rules"] == [{"when": "{{ ctx.approved }}", "allow": True}]
     name = ran.value["execution"]
     assert [row["status"] for row in said("playbook", "ls")["items"]] == ["waiting"]
     said("playbook", "patch", name, "--set", "approved=true", "--reason", "checked")
@@ -78,3 +82,66 @@ def test_check_and_graph(book: str) -> None:
     refused = tally("playbook", "run", book, "--json")
     assert (refused.code, refused.problem["code"]) == (2, "playbook.invalid")
     assert tally("playbook", "ls", "--json").value == {"items": []}
+
+
+@pytest.mark.clause("N-01", "X-23")
+def test_graph_of_an_execution_at_any_sequence(book: str) -> None:
+    """PB-18: Mermaid, DOT, PNML and JSON of a file, and of an execution with its tokens then."""
+    name = said("playbook", "run", book, "--detach")["execution"]
+    waiting = said("playbook", "graph", name, "--format", "json")
+    assert json.loads(waiting["text"])["steps"][0] == {"step": "gate", "tokens": 1, "runs": 0}
+    then = said("playbook", "show", name)["as_of"]
+    said("playbook", "patch", name, "--set", "approved=true", "--reason", "checked")
+    over = said("playbook", "graph", name, "--format", "json")
+    assert json.loads(over["text"])["steps"][0]["tokens"] == 0
+    past = said("playbook", "graph", name, "--format", "mermaid", "--at", str(then))
+    assert "gate (admit, tokens: 1)" in past["text"]
+    drawn = said("playbook", "graph", book, "--format", "pnml")["text"]
+    tree = ET.fromstring(drawn)
+    assert [each.tag.rpartition("}")[2] for each in tree.iter()].count("place") == 2
+    assert said("playbook", "graph", book, "--format", "dot")["text"].startswith("digraph")
+
+
+@pytest.mark.clause("N-02", "N-08", "X-23")
+def test_events_in_the_words_of_the_net(book: str) -> None:
+    """The events of an execution in order, with the seed's vocabulary; the end is the last."""
+    name = said("playbook", "run", book, "--detach")["execution"]
+    said("playbook", "patch", name, "--set", "approved=true", "--reason", "checked")
+    rows = said("playbook", "show", name, "--events")["items"]
+    words = [row["event_type"] for row in rows]
+    assert words[:3] == ["playbook.started", "token.enqueued", "policy.admit.evaluated"]
+    assert words[-1] == "playbook.finished"
+    wanted = ["playbook.waiting", "ctx.patched", "token.consumed", "step.scheduled", "step.done"]
+    assert list(dict.fromkeys(word for word in words if word in wanted)) == wanted
+    assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
+    first = said("playbook", "show", name, "--events", "--limit", "1")
+    rest = said("playbook", "show", name, "--events", "--after", first["next"])
+    assert first["items"] + rest["items"] == rows
+
+
+@pytest.mark.clause("N-01", "X-17")
+def test_publish_and_run_by_path(book: str, tmp_path: Path) -> None:
+    """A published playbook runs by its path; a parent calls it; an unknown path is refused."""
+    told = said("playbook", "publish", book)
+    assert told["path"] == "gate"
+    ran = tally("playbook", "run", "gate", "--set", "who=bob", "--json")
+    assert (ran.code, ran.value["status"]) == (1, "waiting")
+    nobody = tally("playbook", "run", "nobody", "--json")
+    assert (nobody.code, nobody.problem["code"]) == (2, "playbook.unknown")
+
+
+@pytest.mark.clause("N-01")
+def test_unchecked_and_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PB-18: errors about the net refuse a run unless it is unchecked; scratch leaves nothing."""
+    monkeypatch.chdir(tmp_path)
+    text = GATE.replace(
+        "tool: {kind: noop}\n    set_ctx", "next: {arcs: [{step: gate}]}\n    set_ctx"
+    )
+    text = text.replace('"{{ ctx.approved }}"', '"{{ not ctx.approved }}"')
+    text = text.replace("final_step: report}", "limits: {max_step_runs: 5}}")
+    Path("round.yaml").write_text(text, "utf-8")
+    refused = tally("playbook", "run", "round.yaml", "--scratch", "--json")
+    assert (refused.code, refused.problem["code"]) == (2, "playbook.invalid")
+    ran = tally("playbook", "run", "round.yaml", "--unchecked", "--scratch", "--json")
+    assert (ran.code, ran.value["status"], ran.value["reason"]["code"]) == (1, "failed", "P403")
+    assert [path.name for path in tmp_path.iterdir()] == ["round.yaml"]

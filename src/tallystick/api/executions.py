@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallystick.api.models import NewExecution, Operation, PlayPatch, PlaySignal
-from tallystick.api.reads import live
+from tallystick.api.models import NewExecution, NewPlaybook, Operation, PlayPatch, PlaySignal
+from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.errors import Conflict, Forbidden, Rejected
+from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Operate, Submit
+from tallystick.kernel.world import World
 from tallystick.playbooks.document import load
+from tallystick.playbooks.draw import FORMS
 from tallystick.values import canon
-from tallystick.views import executions
+from tallystick.views import executions, pages
+from tallystick.views.played import execution_events
 
 
 async def begin(request: Request) -> Response:
@@ -25,12 +29,12 @@ async def begin(request: Request) -> Response:
         raise Forbidden(
             "granting tools needs the scope admin", where={"path": "/allow", "scope": "admin"}
         )
-    made = load(body.playbook, body.file)
+    document = await _document(request, body)
     sample = request.sample()
     name = body.execution or sample.entropy[:8].hex()
     value = {
         "execution": name,
-        "document": made.bytes,
+        "document": document,
         "workload": body.workload,
         "grants": body.allow,
         "principal": request.who.principal,
@@ -38,8 +42,71 @@ async def begin(request: Request) -> Response:
     }
     given = Submit(sample, "sys/PlayRequested@1", value, lens="native", origin="system")
     answer = await request.node.one(request.world, given)
-    told = {"execution": name, "hash": made.hash, "seq": answer.seq}
+    told = {"execution": name, "hash": canon.hash_of(document), "seq": answer.seq}
     return Response(202, told)
+
+
+async def _document(request: Request, body: NewExecution) -> bytes:
+    """The normal form to play: of the text that was sent, or of what is published at a path."""
+    if "\n" in body.playbook:
+        return load(body.playbook, body.file, unchecked=body.unchecked).bytes
+    return await request.node.look(
+        request.world, lambda world: executions.published_document(world, body.playbook)
+    )
+
+
+async def publish(request: Request) -> Response:
+    """POST W/playbooks: judge a playbook and put it into the catalogue, under its path."""
+    body = request.read(NewPlaybook)
+    made = load(body.playbook, body.file)
+    path = made.document["metadata"]["path"]
+    value = {
+        "path": path,
+        "hash": made.hash,
+        "document": made.bytes,
+        "principal": request.who.principal,
+    }
+    given = Submit(request.sample(), "sys/PlayPublished@1", value, lens="native", origin="system")
+    answer = await request.node.one(request.world, given)
+    findings = [finding.shown(body.file) for finding in made.findings]
+    told = {"path": path, "hash": made.hash, "seq": answer.seq, "findings": findings}
+    return Response(202, told)
+
+
+async def list_playbooks(request: Request) -> Response:
+    """GET W/playbooks: what is published, by path."""
+    return Response(value={"items": await live(request, executions.catalog_list)})
+
+
+async def graph(request: Request) -> Response:
+    """GET W/executions/{execution}/graph: the net with its tokens, also as of `?at=`."""
+    name, form = request.named["execution"], request.query.get("format", "mermaid")
+    if form not in FORMS:
+        raise Rejected(
+            f"no drawing is called {form}",
+            code="graph.bad_format",
+            hint=f"one of {', '.join(FORMS)}",
+        )
+    view = await live(request, lambda world: executions.execution_graph(world, name, form))
+    return Response(value=view)
+
+
+async def events(request: Request) -> Response:
+    """GET W/executions/{execution}/events: what happened, in the words of the net."""
+    name = request.named["execution"]
+    page = page_of(request)
+    after = pages.number_cursor(page.after) if page.after else 0
+
+    def find(world: World) -> tuple[int, int]:
+        return executions.born_seq(world, name), world.seq
+
+    born, upto = await live(request, find)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        frames = reader.read(request.world, max(born - 1, 0), upto)
+        return {**execution_events(frames, name, after, page.limit), "as_of": upto}
+
+    return Response(value=await request.node.read(read))
 
 
 async def list_executions(request: Request) -> Response:
@@ -54,7 +121,7 @@ async def show(request: Request) -> Response:
 
 
 async def patch(request: Request) -> Response:
-    """POST W/executions/{execution}/ctx: write keys of ctx, with a reason, if they are as told."""
+    """PATCH W/executions/{execution}/ctx: write keys of ctx, with a reason, if they are as told."""
     body = request.read(PlayPatch)
     seen = await _open(request)
     for key, wanted in body.only_if.items():

@@ -48,9 +48,10 @@ class Operation(Body):
 
 
 class NewExecution(Body):
-    """A playbook to play: its text, values over its workload, and what its tools may do.
+    """A playbook to play: its text or its path, values over its workload, what its tools may do.
 
     `allow` maps a kind of tool to the params of its grant; it needs the scope admin.
+    `unchecked` passes over errors about the net, which may then starve or go round for ever.
     """
 
     playbook: str
@@ -58,6 +59,14 @@ class NewExecution(Body):
     workload: dict[str, Any] = {}
     allow: dict[str, dict[str, Any]] = {}
     execution: Name | None = None
+    unchecked: bool = False
+
+
+class NewPlaybook(Body):
+    """A playbook to publish under the path it names."""
+
+    playbook: str
+    file: str = "playbook.yaml"
 
 
 class PlayPatch(Body, rename={"only_if": "if"}):

@@ -34,7 +34,7 @@ SCOPES: Final = (
     "work",
     "admin",
 )
-METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 COMMON: Final = (400, 401, 403, 404, 413, 415, 421, 429, 503, 507)
 SEGMENT_MAX: Final = 4096
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")

@@ -406,6 +406,7 @@ WORK: Final = (
 )
 
 _PLAY: Final = _W + "/executions"
+_BOOKS: Final = _W + "/playbooks"
 EXECUTIONS: Final = (
     Route("GET", _PLAY, "read", executions.list_executions, "executions of playbooks", (200,)),
     Route(
@@ -421,7 +422,35 @@ EXECUTIONS: Final = (
     ),
     Route("GET", _PLAY + "/{execution}", "read", executions.show, "one execution", query=("at",)),
     Route(
+        "GET",
+        _PLAY + "/{execution}/events",
+        "read",
+        executions.events,
+        "what happened in an execution",
+        query=_PAGE,
+    ),
+    Route(
+        "GET",
+        _PLAY + "/{execution}/graph",
+        "read",
+        executions.graph,
+        "an execution as a drawing",
+        query=("format", "at"),
+    ),
+    Route("GET", _BOOKS, "read", executions.list_playbooks, "published playbooks", query=("at",)),
+    Route(
         "POST",
+        _BOOKS,
+        "send",
+        executions.publish,
+        "publish a playbook",
+        (202, 422),
+        body=models.NewPlaybook,
+        content="document",
+        once="kept",
+    ),
+    Route(
+        "PATCH",
         _PLAY + "/{execution}/ctx",
         "operate",
         executions.patch,

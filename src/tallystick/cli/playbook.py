@@ -5,17 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
-from rich.console import Console
 
-from tallystick.cli import show
+from tallystick.cli import playbook_show, show
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
+    AFTER,
+    AT,
     BAD,
+    LIMIT,
     NO,
     OK,
     REASON,
@@ -28,19 +34,27 @@ from tallystick.cli.verb import (
     filled,
     flag,
     opt,
+    picked,
     posts,
     reads,
 )
 from tallystick.errors import Rejected, TallyError
 from tallystick.playbooks.bundle import play_bundle
 from tallystick.playbooks.document import judge
-from tallystick.playbooks.draw import drawn
+from tallystick.playbooks.draw import FORMS, drawn
 from tallystick.playbooks.kinds import NEEDS_GRANT
 from tallystick.values import canon
 
 _ALL: Final = W + "/executions"
 _ONE: Final = _ALL + "/{execution}"
 _LOOK_S: Final = 0.1
+# What people are told while they wait.
+_LIVE: Final = frozenset(
+    [
+        *("step.scheduled", "step.done", "step.failed", "step.taken_over", "loop.started"),
+        *("loop.done", "loop.iteration.failed", "join.fired", "playbook.waiting", "ctx.patched"),
+    ]
+)
 # A person who allows http on the command line means the services of this machine too.
 _LOCAL: Final = {"cidrs": ["127.0.0.0/8", "::1/128"]}
 
@@ -61,24 +75,52 @@ def _check(_call: Call, options: Options) -> Done:
     return Done({**value, "canonical": forms} if forms else value, code)
 
 
-def _graph(_call: Call, options: Options) -> Done:
-    document, findings = judge(Path(options["file"]).read_text("utf-8"))
+def _graph(call: Call, options: Options) -> Done:
+    """Draw a file, or an execution with its tokens."""
+    form, name = options["format"], options["file"]
+    if not Path(name).exists():
+        query = {"format": form, **picked(("at",), options)}
+        path = filled(_ONE + "/graph", call, {"execution": name})
+        return Done(call.ask(Request("GET", path, query)))
+    document, findings = judge(Path(name).read_text("utf-8"))
     if document is None:
-        return Done({"ok": False, "findings": [f.shown(options["file"]) for f in findings]}, BAD)
-    form = options["format"]
+        return Done({"ok": False, "findings": [f.shown(name) for f in findings]}, BAD)
     return Done({"format": form, "text": drawn(document, form)})
 
 
 def _run(call: Any, options: Options) -> Done:
-    """Play a file: until it is over or waits, or only begin it with --detach."""
+    """Play a file or a published path: until it is over or waits, or only begin it."""
+    with _place(call, options):
+        return _played(call, options)
+
+
+@contextmanager
+def _place(call: Any, options: Options) -> Iterator[None]:
+    """The data that a run works on: this folder's, or a temporary one with --scratch."""
+    if not options.get("scratch"):
+        yield
+        return
+    with TemporaryDirectory(prefix="tally-") as folder:
+        call.options = replace(call.options, data=str(Path(folder) / ".tally"), url=None)
+        try:
+            yield
+        finally:
+            call.close()
+
+
+def _played(call: Any, options: Options) -> Done:
     allow = _allowed(options.get("allow"))
     call.need_effects(sorted(allow))
-    text = Path(options["file"]).read_text("utf-8")
+    name = options["file"]
+    is_file = Path(name).exists()
+    if not is_file and name.endswith((".yaml", ".yml")):
+        raise Rejected(f"there is no file {name}", code="cli.no_file", where={"file": name})
     body = {
-        "playbook": text,
-        "file": options["file"],
+        "playbook": Path(name).read_text("utf-8") if is_file else name,
+        "file": name,
         "workload": _workload(options),
         "allow": allow,
+        "unchecked": bool(options.get("unchecked")),
     }
     _world(call)
     began = time.monotonic()
@@ -86,13 +128,32 @@ def _run(call: Any, options: Options) -> Done:
     if options.get("detach"):
         return Done(told)
     path = filled(_ONE, call, {**options, "execution": told["execution"]})
-    while True:
-        seen = call.ask(Request("GET", path))
-        if seen["status"] not in ("running", "final"):
-            break
-        time.sleep(_LOOK_S)
+    seen = _watched(call, path)
     seen["seconds"] = round(time.monotonic() - began, 3)
     return Done(seen, OK if seen["status"] == "success" else NO)
+
+
+def _watched(call: Any, path: str) -> dict[str, Any]:
+    """Look at an execution until it is over or waits, and tell people what happens meanwhile."""
+    after = ""
+    while True:
+        seen: dict[str, Any] = call.ask(Request("GET", path))
+        if not call.console.quiet:
+            after = _told(call, path, after)
+        if seen["status"] not in ("running", "final"):
+            return seen
+        time.sleep(_LOOK_S)
+
+
+def _told(call: Any, path: str, after: str) -> str:
+    query = {"limit": 1000, **({"after": after} if after else {})}
+    page = call.ask(Request("GET", path + "/events", query))
+    for row in page["items"]:
+        if row["event_type"] in _LIVE:
+            unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
+            call.console.print(f"{row['event_type']:24} {row['step'] or ''}{unit}", markup=False)
+    last = page["items"][-1]["seq"] if page["items"] else after
+    return str(last)
 
 
 def _world(call: Any) -> None:
@@ -152,22 +213,22 @@ def _patch(call: Call, options: Options) -> Done:
         value = json.loads(options["value"]) if options.get("value") else None
         return Done(call.ask(Request("POST", path, body={"value": value})))
     body = {"set": _pairs(options.get("set") or ()), "reason": options["reason"]}
-    return Done(call.ask(Request("POST", filled(_ONE + "/ctx", call, options), body=body)))
+    return Done(call.ask(Request("PATCH", filled(_ONE + "/ctx", call, options), body=body)))
 
 
-def _show_findings(console: Console, value: Any) -> None:
-    for row in value["findings"]:
-        place = f"{row['file']}:{row['line']}:{row['col']}"
-        console.print(f"{place} {row['severity']} {row['code']} {row['message']}", markup=False)
-        console.print(f"    {row['hint']}", markup=False)
-    console.print("ok" if value["ok"] else "refused")
+def _publish(call: Any, options: Options) -> Done:
+    """Put a file into the catalogue of the world."""
+    _world(call)
+    name = options["file"]
+    body = {"playbook": Path(name).read_text("utf-8"), "file": name}
+    return Done(call.ask(Request("POST", filled(W + "/playbooks", call, {}), body=body)))
 
 
-def _show_text(console: Console, value: Any) -> None:
-    if "text" in value:
-        console.print(value["text"], markup=False, end="")
-    else:
-        _show_findings(console, value)
+def _show(call: Call, options: Options) -> Done:
+    """One execution, or what happened in it."""
+    tail = "/events" if options.get("events") else ""
+    query = picked(("at", "after", "limit") if tail else ("at",), options)
+    return Done(call.ask(Request("GET", filled(_ONE + tail, call, options), query)))
 
 
 SET: Final = opt("set", "KEY=VALUE; may stand several times", multiple=True)
@@ -183,7 +244,7 @@ VERBS = (
             flag("canonical", "show the normal form and its hash"),
         ),
         ANY,
-        _show_findings,
+        playbook_show.findings,
     ),
     Verb(
         "playbook run",
@@ -195,7 +256,17 @@ VERBS = (
             opt("workload", "a JSON file with values over the playbook's workload"),
             opt("allow", "kinds of tools that this execution may use: python,http or all"),
             flag("detach", "do not wait for the end"),
+            flag("unchecked", "play it in spite of errors about its net"),
+            flag("scratch", "on a temporary folder, which is removed"),
         ),
+        ANY,
+        playbook_show.execution,
+    ),
+    Verb(
+        "playbook publish",
+        "put a playbook into the catalogue, for runs and other playbooks to name",
+        _publish,
+        (arg("file"),),
         ANY,
     ),
     Verb(
@@ -209,9 +280,16 @@ VERBS = (
     Verb(
         "playbook show",
         "one execution: marking, values, what it waits for",
-        reads(_ONE, "at"),
-        (arg("execution"), opt("at", "as of this sequence", type=int)),
+        _show,
+        (
+            arg("execution"),
+            AT,
+            flag("events", "what happened, in the words of the net"),
+            AFTER,
+            LIMIT,
+        ),
         ANY,
+        playbook_show.events,
     ),
     Verb(
         "playbook patch",
@@ -235,18 +313,14 @@ VERBS = (
     ),
     Verb(
         "playbook graph",
-        "draw the net of a playbook",
+        "draw the net of a playbook, or an execution with its tokens",
         _graph,
         (
             arg("file"),
-            opt(
-                "format",
-                "mermaid or dot",
-                type=click.Choice(["mermaid", "dot"]),
-                default="mermaid",
-            ),
+            opt("format", "mermaid, dot, pnml or json", type=click.Choice(FORMS), default=FORMS[0]),
+            AT,
         ),
         ANY,
-        _show_text,
+        playbook_show.text,
     ),
 )

@@ -41,29 +41,34 @@ def ask(play: Play, name: str, ref: str, unit: dict[str, Any]) -> Outcome | None
         return _error("not_found", "playbook.unknown", f"no playbook {wish['hash']}")
     child = f"{play.state['execution']}.{ref.replace('#', '.').replace('/', '.')}"
     unit["wish"] = {**wish, "child": child}
+    play.asked.append(Asked(CALL, _call(play, name, unit, document), ref))
+    return None
+
+
+def _call(play: Play, name: str, unit: Mapping[str, Any], document: bytes) -> dict[str, Any]:
+    """The params of the call: the child's request is like any other, and names its parent."""
+    state, wish = play.state, unit["wish"]
+    parent = {
+        "execution": state["execution"],
+        "run": name,
+        "depth": depth_of(state) + 1,
+        "return_step": wish["return_step"],
+        "iter": unit["frame"]["iter"],
+    }
     value = {
-        "execution": child,
+        "execution": wish["child"],
         "document": document,
         "workload": wish["args"],
-        "grants": play.state["grants"],
-        "principal": play.state["principal"],
-        "parent": {
-            "execution": play.state["execution"],
-            "run": name,
-            "depth": depth + 1,
-            "return_step": wish["return_step"],
-            "iter": unit["frame"]["iter"],
-        },
+        "grants": state["grants"],
+        "principal": state["principal"],
+        "parent": parent,
     }
-    payload = {"schema": "sys/PlayRequested@1", "value": canon.encode(value)}
-    params = {
+    return {
         "workflow": "sys/playbook@1",
-        "key": canon.encode(child),
-        "payload": payload,
+        "key": canon.encode(wish["child"]),
+        "payload": {"schema": "sys/PlayRequested@1", "value": canon.encode(value)},
         "caps": None,
     }
-    play.asked.append(Asked(CALL, params, ref))
-    return None
 
 
 def depth_of(state: Mapping[str, Any]) -> int:

@@ -122,7 +122,8 @@ class Play:
         token = self.state["tokens"].get(name)
         if token is None:
             return
-        verdict = self._admit(name, token)
+        # A gate that has let a token in is not asked again.
+        verdict = token.pop("admitted", False) or self._admit(name, token)
         if verdict is None:
             return
         if not verdict:
@@ -184,6 +185,7 @@ class Play:
             if token["at"] == "pending" and any(word in changed for word in token["waits"]):
                 if self._admit(name, token):
                     token["at"] = "runnable"
+                    token["admitted"] = True
                     self.state["ready"].append(name)
                 moved = True
         return moved

@@ -7,10 +7,14 @@ from typing import Any, Final
 from tallystick.errors import UnknownName
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
+from tallystick.playbooks.draw import drawn
+from tallystick.playbooks.plan import Plan, plan_named
 from tallystick.playbooks.values import Kept
 from tallystick.values import canon
+from tallystick.values.expr.static import reads
 
 WORKFLOW: Final = "sys/playbook@1"
+CATALOG: Final = "sys/playbook.catalog@1"
 SHOWN_MAX: Final = 65_536
 
 
@@ -28,6 +32,7 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
     tokens = net["tokens"]
     return {
         "execution": name,
+        "document": whole["doc"],
         "status": net["status"] or net["phase"],
         "step_runs": net["counts"]["step_runs"],
         "iterations": iterations_of(whole),
@@ -36,16 +41,119 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
         "failures": net["failures"],
         "reason": net["doom"],
         "pending": [
-            {"token": key, "step": token["step"], "waits": token["waits"]}
-            for key, token in tokens.items()
-            if token["at"] == "pending"
+            _pending(world, whole, key) for key in tokens if tokens[key]["at"] == "pending"
         ],
+        "waiting": _waiting(net),
         "marking": {
             "tokens": {key: [token["step"], token["at"]] for key, token in tokens.items()},
             "runs": {key: run["step"] for key, run in net["runs"].items()},
         },
         "as_of": world.seq,
     }
+
+
+def plan_at(world: World, doc: str) -> Plan:
+    """The plan of a document that the world holds."""
+    return plan_named(doc, lambda name: _blob(world, name))
+
+
+def _blob(world: World, name: str) -> bytes:
+    data = world.blobs.get(canon.raw_of(name))
+    assert data is not None, "a state names only what is in the store"
+    return data
+
+
+def _pending(world: World, whole: dict[str, Any], name: str) -> dict[str, Any]:
+    """A token that a gate keeps: the rules in order, and the names and values that they read."""
+    net = whole["net"]
+    token = net["tokens"][name]
+    rules = plan_at(world, whole["doc"]).steps[token["step"]]["admit"]
+    guards = [rule["when"] for rule in rules if isinstance(rule.get("when"), str)]
+    paths = [read.path for guard in guards for read in reads(guard)]
+    waits = {".".join(path): _value(world, net, path) for path in paths}
+    shown = [{"when": rule.get("when", "else"), "allow": rule["allow"]} for rule in rules]
+    told = ", ".join(waits) or "nothing that can change"
+    return {
+        "token": name,
+        "step": token["step"],
+        "rules": shown,
+        "waits": waits,
+        "why": f"no rule of {token['step']} lets it in; asked again when this moves: {told}",
+    }
+
+
+def _value(world: World, net: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """What a path of a gate leads to now; None when it leads nowhere."""
+    if path[0] == "ctx" and len(path) > 1 and path[1] in net["ctx"]:
+        value, rest = _read(world, net["ctx"][path[1]]["v"]), path[2:]
+    elif path[0] in net["results"]:
+        value, rest = _read(world, net["results"][path[0]]["v"]), path[1:]
+    else:
+        return None
+    for part in rest:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _waiting(net: dict[str, Any]) -> list[dict[str, Any]]:
+    """Tokens at joins, with who is still to come, and runs that wait for time, people or others."""
+    rows: list[dict[str, Any]] = []
+    for name, group in net["groups"].items():
+        for step, join in group["joins"].items():
+            here = [token for token in join["arrived"] if token in net["tokens"]]
+            if here and not join["fired"]:
+                why = f"{len(here)} of {group['live']} tokens and runs of {name} are here"
+                rows.append({"step": step, "tokens": here, "for": "join", "why": why})
+    for name, run in net["runs"].items():
+        for unit in run["open"].values():
+            wish = unit.get("wish")
+            if wish is not None:
+                rest = {key: wish[key] for key in ("name", "child", "seconds") if key in wish}
+                row = {"step": run["step"], "run": name, "iteration": unit["i"]}
+                rows.append({**row, "for": wish["kind"], **rest})
+    return rows
+
+
+def execution_graph(world: World, name: str, form: str) -> dict[str, Any]:
+    """The net of an execution, drawn with its tokens and runs."""
+    seen = execution_show(world, name)
+    plan = plan_at(world, seen["document"])
+    return {"format": form, "text": drawn(plan.document, form, seen["marking"])}
+
+
+def born_seq(world: World, name: str) -> int:
+    """The sequence at which an execution began."""
+    cell = world.cell(CellId(WORKFLOW, canon.encode(name)))
+    if cell is None:
+        raise UnknownName(
+            f"no execution {name}", code="execution.unknown", where={"execution": name}
+        )
+    return cell.born_seq
+
+
+def catalog_list(world: World) -> list[dict[str, Any]]:
+    """The playbooks that were published, by path, each with its versions; at most a thousand."""
+    known = world.cells.get(CATALOG)
+    rows: list[dict[str, Any]] = []
+    for _, cell in () if known is None else known.entries(b""):
+        state = world.state_of(cell)
+        if state is not None and len(rows) < 1000:
+            rows.append(canon.decode(state))
+    return sorted(rows, key=lambda row: str(row["path"]))
+
+
+def published_document(world: World, path: str) -> bytes:
+    """The newest version of a playbook by its path."""
+    cell = world.cell(CellId(CATALOG, canon.encode(path)))
+    state = None if cell is None else world.state_of(cell)
+    if state is None:
+        raise UnknownName(
+            f"no playbook is published as {path}",
+            code="playbook.unknown",
+            where={"path": path},
+            hint="publish it with POST W/playbooks, or send its text",
+        )
+    return _blob(world, canon.decode(state)["versions"][-1]["hash"])
 
 
 def iterations_of(state: dict[str, Any]) -> dict[str, int]:
@@ -66,9 +174,7 @@ def _read(world: World, kept: Kept) -> Any:
         return kept["shell"]
     if kept["n"] > SHOWN_MAX:
         return {"_ref": {"kind": "result_ref", "ref": kept["h"], "bytes": kept["n"]}}
-    data = world.blobs.get(canon.raw_of(kept["h"]))
-    assert data is not None, "a state names only what is in the store"
-    return canon.decode(data)
+    return canon.decode(_blob(world, kept["h"]))
 
 
 def execution_list(world: World) -> list[dict[str, Any]]:

@@ -1,0 +1,62 @@
+"""How executions and findings of playbooks are shown to people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+from tallystick.cli import show
+
+
+def findings(console: Console, value: Any) -> None:
+    """Each finding with its place and its hint, and the verdict."""
+    for row in value["findings"]:
+        place = f"{row['file']}:{row['line']}:{row['col']}"
+        console.print(f"{place} {row['severity']} {row['code']} {row['message']}", markup=False)
+        console.print(f"    {row['hint']}", markup=False)
+    console.print("ok" if value["ok"] else "refused")
+
+
+def text(console: Console, value: Any) -> None:
+    """A drawing, or why there is none."""
+    if "text" in value:
+        console.print(value["text"], markup=False, end="")
+    else:
+        findings(console, value)
+
+
+def execution(console: Console, value: Any) -> None:
+    """An execution for people: its steps, and every token and run that waits, with the reason."""
+    if "execution" not in value:
+        show.fields(console, value)
+        return
+    console.print(f"{value['execution']}: {value.get('status', 'begun')}", markup=False)
+    for step, runs in value.get("step_runs", {}).items():
+        loops = value["iterations"].get(step)
+        more = "" if loops is None else f", {loops} iterations"
+        console.print(f"  {step}: {runs} runs{more}", markup=False)
+    for row in value.get("failures", ()):
+        state = "handled" if row["handled"] else "failed"
+        console.print(f"  {row['step']} {state}: {row['code']} {row['message']}", markup=False)
+    for row in value.get("pending", ()):
+        console.print(f"  {row['token']} waits at the gate of {row['step']}:", markup=False)
+        for rule in row["rules"]:
+            console.print(f"    {rule['when']} -> allow {rule['allow']}", markup=False)
+        for name, held in row["waits"].items():
+            console.print(f"    {name} is {json.dumps(held)}", markup=False)
+    for row in value.get("waiting", ()):
+        why = row.get("why") or row.get("name") or row.get("child") or ""
+        console.print(f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False)
+
+
+def events(console: Console, value: Any) -> None:
+    """A line for each event; an execution where no events were asked for."""
+    if "items" not in value:
+        execution(console, value)
+        return
+    for row in value["items"]:
+        unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
+        place = f"{row['step'] or ''}{unit} {row['token'] or ''}"
+        console.print(f"{row['seq']:>7} {row['event_type']:26} {place}", markup=False)
