@@ -1,5 +1,6 @@
 """`tally playbook`: check a playbook, play it, look at executions and act on them (07)."""
 
+# tidy: the verbs of playbooks stand in one table.
 from __future__ import annotations
 
 import base64
