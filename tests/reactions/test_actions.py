@@ -90,7 +90,7 @@ def test_the_docs_writer_of_the_seed(root: Path) -> None:
 def test_delete_and_emit_frame(tmp_path: Path) -> None:
     """F-05: a write may become a frame by opt-in; a deletion is stamped too."""
     text = acting(
-        '{name: w, file.write: {path: out/x, content: "{{ trigger.input_digest }}", emit_frame: note}}',
+        "{name: w, file.write: {path: out/x, content: words, emit_frame: note}}",
         "{name: d, file.delete: {path: out/x}}",
     )
     with at_desk(tmp_path / "w", text) as desk:
@@ -121,6 +121,35 @@ actions: [{name: w, file.write: {path: other.txt, content: "asked by {{ trigger.
         assert (offered["kind"], offered["depth"]) == ("command", 1)
         assert offered["lineage"] == ["acting"]
         assert offered["root_trigger_id"] == desk.told("TriggerOffered")[0]["root_trigger_id"]
+
+
+@pytest.mark.clause("F-05")
+def test_a_run_waits_for_what_it_generates(tmp_path: Path) -> None:
+    """08 section 10: frame.generate goes on when the asked reaction has ended, or fails in time."""
+    other = """
+reaction: other
+on: [{command: true}]
+writes: {frames: [note]}
+actions: [{name: p, frame.put: {type: note, content: "words"}}]
+"""
+    asking = acting(
+        "{name: g, frame.generate: {reaction: other}, timeout: 30s}",
+        '{name: w, file.write: {path: out/x, content: "{{ actions.g.outcome }}"}}',
+    )
+    with at_desk(tmp_path / "w", asking, other) as desk:
+        edited(desk)
+        assert [run["reaction"] for run in desk.runs()] == ["other", "acting"]
+        assert desk.read("out/x") == "complete"
+        assert len(desk.told("FrameHeadChanged")) == 1
+    with at_desk(
+        tmp_path / "nobody", asking.replace("reaction: other", "reaction: nobody")
+    ) as desk:
+        edited(desk)
+        assert desk.runs() == []
+        desk.pass_ms(31_000)
+        assert [(run["outcome"], run["code"]) for run in desk.runs()] == [
+            ("failed", "action.timeout")
+        ]
 
 
 @pytest.mark.clause("F-05")

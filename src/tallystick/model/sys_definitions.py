@@ -117,6 +117,7 @@ EMITTED: Final[Mapping[str, frozenset[str]]] = {
             "Provenance",
             "FramePut",
             "CommandAsked",
+            "RunControl",
             "PlayRequested",
         ),
         "context": ("FrameHeadChanged", "TriggerOutcome"),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tallystick.reactions import actions, guards, ids, keys
 from tallystick.reactions.actions import ActionFault, Setting
-from tallystick.reactions.cell import MS, Asked, Body, Sent, Turn
+from tallystick.reactions.cell import MS, TIMER, Asked, Body, Sent, Turn
 from tallystick.reactions.stamps import raw_path
 from tallystick.values.expr import ExpressionFault
 
 Ended = dict[str, Any]
+WAITS: Final = "waits:"  # the beginning of a command's key when a run waits for its end
 
 
 def act(turn: Turn, body: Body, setting: Setting, at: int) -> Ended | None:
@@ -77,7 +78,8 @@ def _open(
         ref = f"act:{attempt}.{base['ordinal']}.{j}"
         key = f"{base['action_key']}.{j}#{attempt}".encode()
         body["cursor"]["open"][ref] = each.params.get("path")
-        turn.ask(each._replace(ref=ref, key=key, timeout_ns=action["timeout_ms"] * MS))
+        timeout_ns = None if each.effect == TIMER else action["timeout_ms"] * MS
+        turn.ask(each._replace(ref=ref, key=key, timeout_ns=timeout_ns))
 
 
 # ---- asking ---------------------------------------------------------------------------------
@@ -107,6 +109,8 @@ def _asked(
     if kind == "playbook.run":
         document = turn.bytes_of(setting.definition["prompts"][params["playbook"]])
         return [actions.playbook(setting, params, document, base["action_key"])]
+    if kind == "frame.generate":
+        return [_generate(turn, body, setting, given)]
     if kind in setting.definition["adapters"]:
         return [actions.adapter(setting.definition["adapters"][kind], params)]
     return _at_once(turn, setting, (kind, params, base))
@@ -125,6 +129,22 @@ def _write(turn: Turn, body: Body, setting: Setting, params: Mapping[str, Any]) 
         _frame_scope(setting, frame)
     body["cursor"]["emit_frame"] = frame
     return actions.change(setting, actions.FILE_WRITE, params, content)
+
+
+def _generate(
+    turn: Turn,
+    body: Body,
+    setting: Setting,
+    given: tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]],
+) -> Asked:
+    """Ask for another reaction and wait: for its word that it has ended, or for the time."""
+    action, params, base = given
+    ref = f"act:{len(body['attempts'])}.{base['ordinal']}.0"
+    # Whoever runs for this key sends its word to the run and reference that it names.
+    command = _command(setting, params, f"{WAITS}{setting.run_key}#{ref}")
+    turn.emit("CommandAsked", command)
+    due = turn.now_ns + action["timeout_ms"] * MS
+    return Asked(TIMER, {"deliver_at_ns": due, "key": None}, "", "timer")
 
 
 def _at_once(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tallystick.reactions import actions
 from tallystick.reactions.actions import Setting
-from tallystick.reactions.cell import Body, Turn
+from tallystick.reactions.cell import TIMER, Body, Turn
 from tallystick.reactions.cell_acts import Ended, ended_as, put_frame
 from tallystick.reactions.grants import PROPOSED
 from tallystick.values import canon
@@ -21,6 +21,9 @@ def outcome_of(turn: Turn, given: Mapping[str, Any]) -> dict[str, Any]:
     status, payload = given["status"]["$tag"], canon.decode(given["receipt_payload"])
     base = {"intent": given["intent_hash"]}
     if status == "ok":
+        if given["effect"] == TIMER:
+            late = "the reaction that was asked did not end in time"
+            return {**base, "status": "failed", "code": "action.timeout", "message": late}
         if given["effect"] == actions.FILE_READ:
             return {**base, "status": "ok", "payload": _read(turn, payload)}
         return {**base, "status": "ok", "payload": _kept(turn, payload)}

@@ -17,7 +17,7 @@ from typing import Any, Final
 from tallystick.reactions import guards, runs
 from tallystick.reactions.actions import Setting
 from tallystick.reactions.cell import MS, Body, Told, Turn, settled, tell
-from tallystick.reactions.cell_acts import Ended, act, recorded
+from tallystick.reactions.cell_acts import WAITS, Ended, act, recorded
 from tallystick.reactions.cell_answers import outcome_of, took
 from tallystick.reactions.cell_replay import check, checked, restored
 from tallystick.reactions.document import Definition
@@ -197,6 +197,7 @@ def finish(turn: Turn, body: Body, state: str, code: str | None) -> None:
             outputs=outputs,
         ),
     )
+    _tell_asker(turn, setting.trigger, outcome)
     body["spent"] = 0
     told = runs.provenance(attempt, setting.trigger, setting.manifest, made)
     turn.emit(
@@ -223,6 +224,7 @@ def _ended_check(turn: Turn, body: Body) -> None:
         trigger, body["run_key"], "reused", run_id=last["run_id"], attempt=last["attempt"]
     )
     turn.emit("RunSettled", {**told, "kind": "replay"})
+    _tell_asker(turn, trigger, "reused")
 
 
 # ---- receipts and control -------------------------------------------------------------------
@@ -278,12 +280,39 @@ def _controlled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         if not guards.is_terminal(last) and "at" in (body["cursor"] or {}):
             body["stop"] = given["reason"]
             _advance(turn, body)
+    elif given["verb"] == "ended":
+        _awaited(turn, body, given)
     elif given["verb"] == "retry" and guards.is_terminal(last) and body["cursor"] is None:
         if last["state"] == runs.COMPLETE:
             check(turn, body, setting_of(turn, body))
             _ended_check(turn, body)
         else:
             _begin(turn, body, "retry")
+
+
+def _awaited(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
+    """The reaction that an action waits for has ended."""
+    cursor, ref = body["cursor"], given["principal"]
+    if cursor is None or ref not in cursor.get("open", {}):
+        return
+    outcome: dict[str, Any] = {"status": "ok", "payload": {"outcome": given["reason"]}}
+    if given["reason"] not in ("complete", "reused", "replayed"):
+        failed = {"status": "failed", "code": "frame.generate", "message": given["reason"]}
+        outcome = failed
+    setting = setting_of(turn, body)
+    ended = took(turn, body, setting, (ref, {**outcome, "intent": None}))
+    if ended is not None:
+        _note(turn, body, setting.definition, ended)
+        _advance(turn, body)
+
+
+def _tell_asker(turn: Turn, trigger: Mapping[str, Any], outcome: str) -> None:
+    """Send the word of this run's end to the run that waits for it, if one does."""
+    key = "" if trigger["command"] is None else trigger["command"]["key"]
+    if key.startswith(WAITS):
+        run_key, _, ref = key.removeprefix(WAITS).partition("#")
+        told = {"run_key": run_key, "verb": "ended", "reason": outcome, "principal": ref}
+        turn.emit("RunControl", told)
 
 
 _TAKE: Final = {

@@ -20,6 +20,7 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "file.delete": (("path",), ("on_user_edit",)),
     "frame.put": (("type", "content"), ("path", "meta")),
     "frame.queue": (("reaction",), ("path",)),
+    "frame.generate": (("reaction",), ("path",)),
     "provider.call": (("model", "prompt"), ("input", "schema", "provider", "max_tokens")),
     "telemetry.emit": (("name",), ("value", "attrs")),
     "event.send": (("schema", "value"), ("key",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tallystick.reactions import guards, ids, keys, scopes
+from tallystick.reactions import globs, guards, ids, keys, scopes
 from tallystick.reactions.document import Definition
 from tallystick.reactions.heads import ABSENT, bare_id
 from tallystick.reactions.observation import Observation
@@ -54,17 +54,20 @@ def files_of(
     seen: Observation, definition: Definition, target: bytes
 ) -> list[tuple[str, str | None]]:
     """The files that are read: `reads`, less what is ignored and what the reaction wrote."""
-    wanted = tuple(scopes.below(definition, definition["reads"]["files"], target))
-    if not wanted:
-        return []
-    return [
-        (shown(path), None if node.id is None else ids.text(node.id))
-        for path, node in sorted(seen.after.items())
-        if node.kind != DIRECTORY
-        and scopes.means(wanted, path) is not None
-        and guards.is_ignored(definition, target, path) is None
+    wanted = scopes.below(definition, definition["reads"]["files"], target)
+    patterns = [globs.parse(glob) for glob in wanted]
+    above = tuple(scopes.literal(glob) for glob in wanted)
+    ignores = bool(definition["ignore"])
+    found = [
+        (path, None if node.id is None else ids.text(node.id))
+        for path, node in seen.after.items()
+        if path.startswith(above)
+        and node.kind != DIRECTORY
+        and any(pattern.matches(path) for pattern in patterns)
+        and not (ignores and guards.is_ignored(definition, target, path) is not None)
         and not guards.is_own_output(definition, (seen.workspace_id, path), seen.stamps)
     ]
+    return [(shown(path), held) for path, held in sorted(found)]
 
 
 def _outputs(seen: Observation, definition: Definition) -> list[list[str]]:
