@@ -236,10 +236,10 @@ class Calendar:
 
     def twin(self) -> Calendar:
         """A calendar with the same entries."""
-        made = object.__new__(Calendar)
+        made = Calendar.__new__(Calendar)
         made.store = self.store.twin(_same)
-        made._heap = list(self._heap)
-        made._cursor = self._cursor
+        made._heap = list(self._heap)  # noqa: SLF001 - of its own kind
+        made._cursor = self._cursor  # noqa: SLF001 - of its own kind
         return made
 
     def add(self, due_ns: int, ident: bytes) -> None:

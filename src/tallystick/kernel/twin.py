@@ -8,20 +8,20 @@ The model checker looks at many futures of one moment this way; a node never doe
 from __future__ import annotations
 
 from collections import deque
-from copy import copy, deepcopy
-from typing import TypeVar
+from copy import deepcopy
+from typing import Any, TypeVar
 
 from tallystick.kernel.levels import Levels
-from tallystick.kernel.parts import Cell, Fence, Intent, Keyed
+from tallystick.kernel.parts import NO_MAIL, Cell, Fence, Intent, Keyed
 from tallystick.kernel.world import World
 
-T = TypeVar("T", Cell, Intent, Keyed)
+T = TypeVar("T", World, Cell, Intent, Keyed)
 
 
 # tidy: one line for each thing that a world holds.
 def twin(world: World) -> World:
     """A world equal to this one; neither sees what the other folds from here on."""
-    made = copy(world)
+    made = _copied(world)
     made.cells = {name: store.twin(_cell) for name, store in world.cells.items()}
     made.intents = world.intents.twin(_intent)
     made.keyed = world.keyed.twin(_copied)
@@ -43,15 +43,18 @@ def twin(world: World) -> World:
 
 def _copied(entry: T) -> T:
     """The same values in an object of its own."""
-    made = object.__new__(type(entry))
-    for name in entry.__slots__:
+    kind: Any = type(entry)
+    made: T = kind.__new__(kind)
+    # A compiled class says by a name of its own what it holds.
+    held = getattr(kind, "__mypyc_attrs__", None) or getattr(kind, "__slots__", None)
+    for name in held or vars(entry):
         setattr(made, name, getattr(entry, name))
     return made
 
 
 def _cell(cell: Cell) -> Cell:
     made = _copied(cell)
-    made.mailbox = deque(cell.mailbox)
+    made.mailbox = deque(cell.mailbox) if cell.mailbox else NO_MAIL
     made.inflight = dict(cell.inflight)
     made.keyed = dict(cell.keyed)
     made.callers = dict(cell.callers)
