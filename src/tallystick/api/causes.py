@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from tallystick.api.effects import shown_effect
 from tallystick.api.reads import live, near, page_of, serving_of
 from tallystick.api.request import Request, Response
 from tallystick.api.who import world_of
 from tallystick.errors import Rejected, UnknownName
+from tallystick.governance.apart import FRAMES_MAX, Stood, ancestor, effects_apart
 from tallystick.journal.base import Reader
+from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.records import EventAdmitted, IntentDenied, Record
 from tallystick.node.nearby import cell_last_word, cell_timeline, graph_around
+from tallystick.node.node import Node
+from tallystick.node.worlds import world_at
 from tallystick.values import canon
 from tallystick.views import cells, diff, effects, explain, graph, stats, trace
 from tallystick.views.graph import Focus
 from tallystick.views.journal import entries
 from tallystick.views.pages import Page
+
+T = TypeVar("T")
 
 WAIT_MS_MAX: Final = 30_000
 SUBJECT: Final = ("event", "intent", "seq", "workflow", "key")
@@ -158,14 +165,49 @@ async def show_diff(request: Request) -> Response:
     other = world_of(request.who, other_name, request.node)
     page = Page(page_of(request).limit, request.query.get("after"))
     left = await live(request, lambda world: diff.census(world, page))
-    node = request.node
+    right = await _other(request, other, lambda world: diff.census(world, page))
+    rows = diff.compared(left, right)
+    cells = diff.apart(left, right)
+    if cells:
+        states = (
+            await live(request, lambda world: diff.states(world, cells)),
+            await _other(request, other, lambda world: diff.states(world, cells)),
+        )
+        rows = diff.with_states(rows, cells, *states)
+    ends = (Stood(request.world, left.seq), Stood(other, right.seq))
+    told = await request.node.read(lambda reader: _since_parted(request.node, reader, *ends))
+    return Response(value={"world": request.world, "with": other, **rows, **told})
+
+
+async def _other(request: Request, other: str, ask: Callable[[World], T]) -> T:
+    """The same question to the other world, now or then."""
     if "with_at" in request.query:
         at = request.number("with_at", 0, 2**63 - 1)
-        right = await node.past(other, at, lambda world: diff.census(world, page))
-    else:
-        right = await node.look(other, lambda world: diff.census(world, page))
-    found = {"world": request.world, "with": other, **diff.compared(left, right)}
-    return Response(value=found)
+        return await request.node.past(other, at, ask)
+    return await request.node.look(other, ask)
+
+
+def _since_parted(node: Node, reader: Reader, left: Stood, right: Stood) -> dict[str, Any]:
+    """Where two worlds parted, and what they asked for since; None for too much to read."""
+    common = ancestor(_line(reader, left), _line(reader, right))
+    if common is None:
+        return {"ancestor": None, "effects": None}
+    told = {"ancestor": {"world": common.world, "seq": common.seq}}
+    if max(left.seq, right.seq) - common.seq > FRAMES_MAX:
+        return {**told, "effects": None}
+    blobs = StagedBlobs(reader, common.world)
+    start = world_at(reader, common.world, node.modules(blobs), seq=common.seq)
+    tails = (reader.read(each.world, common.seq, each.seq) for each in (left, right))
+    return {**told, "effects": effects_apart(start, *tails)}
+
+
+def _line(reader: Reader, end: Stood) -> list[Stood]:
+    """A world and its parents, each up to where the next was forked from it."""
+    found = [end]
+    for row in reader.lineage(end.world):
+        if row.parent is not None and row.fork_seq is not None:
+            found.append(Stood(row.parent, min(row.fork_seq, found[-1].seq)))
+    return found
 
 
 def _nothing(wanted: str, path: str = "?") -> Rejected:

@@ -201,6 +201,9 @@ DIFF: Final = {
     "with_as_of": int,
     "same": bool,
     "manifest": ANY,
+    "roots": [{"root": HASH, "state_root": HASH}],
+    "ancestor": ANY,
+    "effects": ANY,
 }
 SENT: Final = {"world": str, "seq": int, "event": HASH, "quiet?": bool}
 SENT_MANY: Final = {

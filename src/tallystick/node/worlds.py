@@ -13,6 +13,7 @@ from tallystick.journal.base import Appender, Head, Held, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
 from tallystick.kernel.govern import Genesis, create
+from tallystick.kernel.inputs import Sample
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.world import Settings, World
@@ -137,7 +138,8 @@ def begin_fork(ports: Ports, order: ForkOrder, there: World, *, synthetic: bool 
     frame = fork(
         there,
         order.child,
-        ports.clock.sample(),
+        # A what-if goes on at the time of its recorded inputs, not at the time it is made.
+        Sample(there.now_ns, ports.clock.sample().entropy) if synthetic else ports.clock.sample(),
         pending=order.pending,
         pending_for=order.pending_for,
         principal=order.principal,

@@ -155,6 +155,11 @@ def found_cell(world: World, ident: CellId) -> Cell:
     )
 
 
+def state_shown(world: World, cell: Cell) -> Any:
+    """The state of a cell as readers see it."""
+    return _state(world, cell, known_workflow(world, cell))
+
+
 def _state(world: World, cell: Cell, workflow: Workflow | None) -> Any:
     data = world.state_of(cell)
     if data is None:

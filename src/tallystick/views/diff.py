@@ -6,17 +6,19 @@ cells and the two are compared: `census` of one, `census` of the other, then `co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from tallystick.kernel.roots import state_root
+from tallystick.kernel.roots import root_of, state_root
 from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
 from tallystick.values import canon
 from tallystick.views import pages, shown
-from tallystick.views.cells import places, status_of
+from tallystick.views.cells import places, state_shown, status_of
 from tallystick.views.pages import Page
 
 CHANGES_MAX: Final = 200
+STATES_MAX: Final = 100
 
 
 class Counted(NamedTuple):
@@ -34,6 +36,7 @@ class Census(NamedTuple):
 
     seq: int
     manifest: bytes
+    root: bytes
     state_root: bytes
     cells: dict[str, Counted]
     end: str | None
@@ -50,7 +53,8 @@ def census(world: World, page: Page | None = None) -> Census:
             break
         status = status_of(world, cell)
         found[place] = Counted(*cell.id, status, cell.state_hash, cell.last_seq)
-    return Census(world.seq, world.manifest, state_root(world), found, end)
+    state = state_root(world)
+    return Census(world.seq, world.manifest, root_of(world, state), state, found, end)
 
 
 def compared(left: Census, right: Census) -> dict[str, Any]:
@@ -70,10 +74,15 @@ def compared(left: Census, right: Census) -> dict[str, Any]:
         **pages.listed(items, upto, left.seq),
         "with_as_of": right.seq,
         "same": left.state_root == right.state_root,
+        "roots": [_roots(left), _roots(right)],
         "manifest": None
         if left.manifest == right.manifest
         else [canon.text_of(left.manifest), canon.text_of(right.manifest)],
     }
+
+
+def _roots(side: Census) -> dict[str, str]:
+    return {"root": canon.text_of(side.root), "state_root": canon.text_of(side.state_root)}
 
 
 def _differs(left: Counted | None, right: Counted | None) -> Iterator[dict[str, Any]]:
@@ -97,6 +106,34 @@ def _status(counted: Counted | None) -> str | None:
 def _hash(counted: Counted | None) -> str | None:
     known = None if counted is None else counted.state_hash
     return None if known is None else canon.text_of(known)
+
+
+def apart(left: Census, right: Census) -> list[CellId]:
+    """The cells of two censuses whose states differ, as far as both reach; the first hundred."""
+    both = (place for place in sorted(left.cells) if place in right.cells)
+    pairs = ((left.cells[place], right.cells[place]) for place in both)
+    found = [CellId(*one[:2]) for one, other in pairs if one.state_hash != other.state_hash]
+    return found[:STATES_MAX]
+
+
+def states(world: World, cells: Sequence[CellId]) -> list[Any]:
+    """The states of some cells, for readers."""
+    known = (world.cell(ident) for ident in cells)
+    return [None if cell is None else state_shown(world, cell) for cell in known]
+
+
+def with_states(
+    rows: dict[str, Any], cells: Sequence[CellId], left: list[Any], right: list[Any]
+) -> dict[str, Any]:
+    """The page of a comparison, with what differs inside the states."""
+    found = {
+        (ident.workflow, str(shown.key_json(ident.key))): changes(one, other)
+        for ident, one, other in zip(cells, left, right, strict=True)
+    }
+    items = [
+        {**row, "diff": found.get((row["workflow"], str(row["key"])))} for row in rows["items"]
+    ]
+    return {**rows, "items": items}
 
 
 # ---- two values -----------------------------------------------------------------------------
