@@ -60,22 +60,15 @@ def found_in(
 ) -> Loading:
     """Every definition of a folder that can be loaded, and every finding."""
     inside = [p for p in paths if p.startswith(FOLDER + b"/") and tree[p].kind != DIRECTORY]
-    beside: dict[str, bytes] = {}
-    for path in inside:
-        name = shown(path[len(FOLDER) + 1 :])
-        data = disk.text(path)
-        if data is not None and "/" in name:
-            beside[name] = data
-            beside.setdefault(name.partition("/")[2], data)
+    beside = _beside(disk, inside)
     profiles, findings = _profiles(disk)
     definitions: list[Definition] = []
     for path in inside:
         name = shown(path)
         if path == PROFILES or path.count(b"/") != 1 or not path.endswith((b".yaml", b".yml")):
             continue
-        data = disk.text(path)
         try:
-            text = (data or b"").decode()
+            text = (disk.text(path) or b"").decode()
             definitions.append(load(text, name, beside, profiles, adapters))
         except BadReaction as why:
             findings += [(name, finding) for finding in why.findings]
@@ -86,6 +79,18 @@ def found_in(
     refused = {finding.path for _, finding in findings if finding.severity == "error"}
     kept = tuple(each for each in definitions if each.name not in refused)
     return Loading(kept, tuple(findings), folder_id, time.time_ns())
+
+
+def _beside(disk: Disk, inside: list[bytes]) -> dict[str, bytes]:
+    """Prompts and playbooks: files of folders beside the reactions, by name with and without it."""
+    found: dict[str, bytes] = {}
+    for path in inside:
+        name = shown(path[len(FOLDER) + 1 :])
+        data = disk.text(path) if "/" in name else None
+        if data is not None:
+            found[name] = data
+            found.setdefault(name.partition("/")[2], data)
+    return found
 
 
 def _profiles(disk: Disk) -> tuple[Mapping[str, Any], list[tuple[str, Finding]]]:

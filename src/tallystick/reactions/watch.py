@@ -13,6 +13,7 @@ A change of the ignore rules is two batches: one that only the rules explain, wh
 and one with what people changed.
 """
 
+# tidy: one machine, told and looking.
 from __future__ import annotations
 
 from collections.abc import Mapping
