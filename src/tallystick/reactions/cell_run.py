@@ -150,6 +150,7 @@ def _note(turn: Turn, body: Body, definition: Definition, ended: Ended) -> None:
         if ended["status"] == "ok":
             body["done"][name] = {"action_key": ended["action_key"], "held": ended["held"]}
             for path, post_id in ended["outputs"]:
+                body["known"][path] = post_id  # a later action may replace what this run wrote
                 held = None if post_id is None else {"blob": post_id}
                 body["outputs"][path] = {"action": name, "post_id": post_id, "held": held}
         return
