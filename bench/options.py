@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-WORKLOADS: Final = ("w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w10")
+WORKLOADS: Final = ("w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10")
 SIZES: Final[Mapping[str, int]] = {
     "w1": 5_000,
     "w2": 300,
@@ -23,6 +23,7 @@ SIZES: Final[Mapping[str, int]] = {
     "w6": 20,
     "w7": 20_000,
     "w8": 1_000,
+    "w9": 10_000,
     "w10": 1_000_000,
 }
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")

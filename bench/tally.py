@@ -10,7 +10,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import ingress, instances, many, played, recovery
+from bench import ingress, instances, many, played, recovery, watched
 from bench.options import Options, options, tell
 
 from tallystick.cli.serving import loop_factory
@@ -25,6 +25,7 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "w6": instances.w6,
     "w7": ingress.w7,
     "w8": played.w8,
+    "w9": watched.w9,
     "w10": many.w10,
 }
 

@@ -117,6 +117,7 @@ class Scanner:
         self._signatures: dict[bytes, tuple[int, int, int, int, int]] = {}
         self._names: dict[bytes, set[bytes]] = {}
         self._trusted_ns = 0
+        self._judged = True  # what is known was let in by the rules that hold
 
     @property
     def tree(self) -> Tree:
@@ -126,6 +127,7 @@ class Scanner:
     def use(self, ignore: Ignore) -> None:
         """Other rules from now on; the next scan has to be a whole one."""
         self._ignore = ignore
+        self._judged = False
 
     def scan(self, now_ns: int, dirty: Iterable[bytes] | None = None) -> Scanned:
         """Look at everything, or at dirty paths with all below them, and at what is new there."""
@@ -142,6 +144,7 @@ class Scanner:
         if work.changed:
             self._tree = with_changes(self._tree, work.changed)
         if work.whole:
+            self._judged = True
             self._trusted_ns = now_ns - GRAIN_NS
         return Scanned(self._tree, tuple(sorted(work.torn)), work.hashed)
 
@@ -220,7 +223,7 @@ class Scanner:
         is_directory = stat.S_ISDIR(entry.mode)
         known = self._names if is_directory else self._signatures
         # What was looked at under these rules before needs no second judgement.
-        if (path not in known or work.whole) and (
+        if (path not in known or not self._judged) and (
             self._ignore.entry(path, directory=is_directory) is not None
         ):
             return False
