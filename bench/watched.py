@@ -156,6 +156,7 @@ async def _edit(node: Node, world: str, folder: Path, at: int) -> float:
     return seconds
 
 
+# tidy: one storm, told whole.
 async def _storm(node: Node, lookout: Lookout, folder: Path, count: int) -> dict[str, Any]:
     """As many new files as fast as they can be made: batches, lost ones, memory."""
     before = lookout.n

@@ -25,7 +25,7 @@ from tallystick.reactions.triggers import UNNAMED
 from tallystick.values import canon
 from tallystick.views.reactive import Blob, Reactive
 
-KINDS: Final = (
+KINDS: Final[tuple[str, ...]] = (
     "provenance", "run", "definition", "tree", "manifest", "trigger", "decision", "facts",
     "artifact",
 )  # fmt: skip
