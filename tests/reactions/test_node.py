@@ -54,6 +54,7 @@ def test_an_edit_runs_once_and_a_restart_runs_nothing(tmp_path: Path, run: Run) 
     run(again(workspace_id, 2, "3 files\n"))
 
 
+# tidy: one story, told whole.
 @pytest.mark.clause("F-10", "F-21")
 def test_rx08_only_the_file_executor_writes_into_a_workspace(tmp_path: Path, run: Run) -> None:
     """RX-08: an audit hook sees every open for writing below the workspace and who did it."""
@@ -93,6 +94,7 @@ def test_rx08_only_the_file_executor_writes_into_a_workspace(tmp_path: Path, run
     assert {name.partition("_")[0] for name, _ in ours} == {"tally-file"}, (writers, ours)
 
 
+# tidy: one story, told whole.
 @pytest.mark.clause("F-14")
 def test_s37_two_worlds_in_one_directory(tmp_path: Path, run: Run) -> None:
     """S37: unshared it is refused; shared, the other's bytes are foreign and denied cross_world."""
@@ -132,9 +134,10 @@ def test_s37_two_worlds_in_one_directory(tmp_path: Path, run: Run) -> None:
     run(shared())
 
 
+# tidy: one story, told whole.
 @pytest.mark.clause("F-23")
 def test_rx16_a_head_survives_an_edit_and_turns_stale(tmp_path: Path, run: Run) -> None:
-    """RX-16: the head stays when its place changes, is stale then, and the same put adds nothing."""
+    """RX-16: a head stays when its place changes, is stale then; the same put adds nothing."""
 
     async def put(here: Scene, text: bytes) -> None:
         value = {
@@ -189,7 +192,7 @@ def test_rx16_a_head_survives_an_edit_and_turns_stale(tmp_path: Path, run: Run) 
 
 @pytest.mark.clause("F-01", "F-23")
 def test_s14_s22_with_the_real_hints(tmp_path: Path, run: Run) -> None:
-    """S14, S22: 200 nested leaves and a name that ends the library: all found, the watch goes on."""
+    """S14, S22: 200 nested leaves and a name that ends the library: all is found."""
 
     async def act() -> None:
         async with noded(tmp_path / "data", watch={"settle_ms": 50, "rescan_s": 2.0}) as node:
@@ -237,6 +240,7 @@ actions: [{name: page, file.write: {path: other/page.md, content: "asked by a ru
 """
 
 
+# tidy: one story, told whole.
 @pytest.mark.clause("F-05", "F-21")
 def test_rx05_every_action_runs_offline_and_an_adapter_by_configuration(
     tmp_path: Path, run: Run

@@ -37,6 +37,7 @@ class Played:
         return self.evidence._replace(blob=held.get)
 
 
+# tidy: one story, told whole.
 async def _play(folder: Path) -> Played:
     shutil.copytree(EXAMPLE, folder / "ws")
     async with noded(folder / "data") as node:

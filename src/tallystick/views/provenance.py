@@ -130,7 +130,7 @@ class _Verifying:
 
     def __init__(self, evidence: Evidence) -> None:
         self._view, self._attempts, self._blob = evidence
-        self.checked = dict.fromkeys(KINDS, 0)
+        self.checked: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.pruned = 0
         self.broken: Broken | None = None
         self._seen: dict[tuple[str, str], Any] = {}
