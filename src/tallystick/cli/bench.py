@@ -9,7 +9,7 @@ import click
 from tallystick.cli import show
 from tallystick.cli.verb import Done, Options, Verb, arg, flag
 
-NAMES: Final = ("disk", "lone", "batch", "ticks")
+NAMES: Final = ("disk", "lone", "batch", "ticks", "admit")
 LONG: Final = ("prove", "fork")  # minutes: only by name
 
 

@@ -19,6 +19,7 @@ import apsw
 from tallystick.cli import measure_upgrade
 from tallystick.cli.here import modules_of
 from tallystick.cli.init import template
+from tallystick.cli.measure_admit import admit_figure
 from tallystick.kernel.inputs import Submit
 from tallystick.modules.source import bundle_of
 from tallystick.node.config import config_of
@@ -123,11 +124,17 @@ def _with_node(folder: Path, act: Callable[[Node, str], Any]) -> None:
     asyncio.run(run())
 
 
+def _admit(folder: Path, n: int) -> Row:
+    says = "one effect under 20 rules and 3 flows: median"
+    return _row(admit_figure(folder, n), "us", n, says)
+
+
 FIGURES: Final[dict[str, tuple[Callable[[Path, int], Row], int, int]]] = {
     "disk": (_disk, 2_000, 100),
     "lone": (_lone, 1_000, 50),
     "batch": (_batch, 50_000, 1_000),
     "ticks": (_ticks, 20_000, 1_000),
+    "admit": (_admit, 20_000, 1_000),
     "prove": (measure_upgrade.prove, 100_000, 100),
     "fork": (measure_upgrade.fork, 1_000_000, 500),
 }

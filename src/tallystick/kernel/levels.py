@@ -47,15 +47,24 @@ class Levels:
 
     def open_at(self, place: str) -> int:
         """How many are out at a place."""
-        return int(self.find("open", place, 0))
+        found = self.open.get(place)
+        if found is None:
+            return 0 if self.base is None else self.base.open_at(place)
+        return found
 
     def queued_at(self, place: str) -> int:
         """How many wait at a place."""
-        return int(self.find("queued", place, 0))
+        found = self.queued.get(place)
+        if found is None:
+            return 0 if self.base is None else self.base.queued_at(place)
+        return found
 
     def tat_at(self, place: str) -> int:
         """The theoretical arrival time at a place; 0 when nothing came lately."""
-        return int(self.find("tats", place, 0))
+        found = self.tats.get(place)
+        if found is None:
+            return 0 if self.base is None else self.base.tat_at(place)
+        return found
 
     def budget_at(self, name: str, window: int) -> tuple[int, int]:
         """What of a budget is spent in a window, and what is reserved."""
