@@ -132,6 +132,7 @@ async def fork(request: Request) -> Response:
     return Response(201, next(each for each in rows if each["world"] == world))
 
 
+# tidy: three refusals, the preview and the move.
 async def put_alias(request: Request) -> Response:
     """PUT /v1/aliases/{alias}: let a name mean another world."""
     body = request.read(AliasBody)

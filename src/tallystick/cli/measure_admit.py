@@ -53,6 +53,7 @@ _EFFECT: Final = "bench/Work@1"
 _FLOW: Final = "bench/ask@1"
 
 
+# tidy: one manifest, all of its sections.
 def governed_bundle() -> Bundle:
     """A world whose requests meet nineteen rules that say nothing, one that allows, three flows."""
     made: Bundle = bundle_of({"app.py": _SOURCE.encode()})

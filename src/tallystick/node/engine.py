@@ -263,16 +263,15 @@ class Engine:
             hosted.driver.handle(ticket)
 
     def _tick(self, driver: Driver) -> None:
-        """Run one tick under the watchdog; one that is stopped, or has no lane, suspends its cell."""
+        """Run one tick under the watchdog; stopped, or without its lane, it suspends its cell."""
         cell = driver.world.ring[0]
         begun = time.perf_counter()
         try:
             with self._watchdog:
                 frame = driver.decide()
         except (TickStopped, LaneMissing) as why:
-            sample, reason = driver.clock.sample(), getattr(why, "code", "watchdog")
-            verb = Operate(sample, "suspend", "node", reason, cell.workflow, cell.key)
-            driver.handle(Ticket(verb))
+            told = (driver.clock.sample(), "suspend", "node", getattr(why, "code", "watchdog"))
+            driver.handle(Ticket(Operate(*told, cell.workflow, cell.key)))
             return
         if frame is not None:
             self._ticked(cell.workflow, frame.answer.kind, time.perf_counter() - begun)
@@ -461,8 +460,7 @@ class Engine:
         self.read_only = False
 
     def _refuse(self, ticket: Ticket, hosted: Hosted) -> None:
-        hosted.taken += 1
-        hosted.taken_bytes += ticket.size
+        hosted.taken, hosted.taken_bytes = hosted.taken + 1, hosted.taken_bytes + ticket.size
         self._give_up(ticket, DiskFull("the disk is full; the node only reads"))
         self._post(self.outlet.taken())
 
@@ -482,8 +480,7 @@ class Engine:
     def _fail(self, why: TallyError) -> None:
         """Nothing is durable any more: nothing is let out, every caller is told (D15)."""
         self.failed = why
-        cuts = self._flight or []
-        self._flight = None
+        cuts, self._flight = self._flight or [], None
         told = SyncFailed(why.message, code=why.code) if why.exit_code != 3 else why
         for _, cut in cuts:
             for each in cut.batch:
