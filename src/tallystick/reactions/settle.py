@@ -44,6 +44,8 @@ class Settle:
     """Whether somebody gives hints at all."""
     _paths: set[bytes] = field(default_factory=set)
     _flags: set[str] = field(default_factory=set)
+    _asked: bool = False
+    """Whether somebody pointed at something, and so waits for a word."""
     _first_ns: int | None = None
     _last_ns: int = 0
     _whole_ns: int | None = None
@@ -52,6 +54,7 @@ class Settle:
     def mark(self, path: bytes, now_ns: int) -> None:
         """A path may have changed."""
         self._touch(now_ns)
+        self._asked = True
         if self._whole_ns is None:
             return
         self._paths.add(path)
@@ -62,6 +65,7 @@ class Settle:
         """Anything may have changed: hints were lost, or the rules are others."""
         self._touch(now_ns)
         self._flags.add(flag)
+        self._asked = self._asked or flag == OVERFLOW
         self._whole_ns = None
         self._paths.clear()
 
@@ -85,11 +89,12 @@ class Settle:
         everything = self._whole_ns is None or now_ns >= self._whole_ns + again
         flags = self._flags | ({RESCAN} if everything and not self._flags else set())
         where = None if everything else frozenset(self._paths)
-        found = Dirty(where, tuple(sorted(flags)), self._first_ns is not None)
+        found = Dirty(where, tuple(sorted(flags)), self._asked)
         if everything:
             self._whole_ns = now_ns
         self._paths = set()
         self._flags = set()
+        self._asked = False
         self._first_ns = None
         return found
 
