@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench sim sim-control accept fmt conformance reference fast clean
+.PHONY: help setup demo test check bench sim sim-control accept playbooks fmt conformance reference fast clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ sim-control: $(STAMP) ## the simulation must find each planted defect
 
 accept: $(STAMP) ## black-box tests against real nodes, with their controls; writes reports/
 	scripts/accept
+
+playbooks: $(STAMP) ## play the collected playbooks of other people as their index says
+	scripts/playbooks
 
 fmt: $(STAMP) ## format, and mend what can be mended
 	scripts/fmt

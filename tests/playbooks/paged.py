@@ -48,6 +48,8 @@ class Paged:
                 return 500, {"error": "flaky"}
             rows = [{"id": i, "value": i} for i in range(first, last + 1)]
             return 200, {"data": rows, "paging": paging}
+        if path.startswith("/api/v1/errors"):
+            return 503, {"error": "down"}
         if path == "/data":
             return 200, {"items": [1, 2]}
         return 404, {"error": path}

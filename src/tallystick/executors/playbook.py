@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tallystick.errors import TallyError
-from tallystick.executors import file, http, llm, playbook_tools, python, shell, sql
+from tallystick.executors import (
+    file,
+    http,
+    llm,
+    playbook_duckdb,
+    playbook_tools,
+    python,
+    shell,
+    sql,
+)
 from tallystick.executors.base import (
     Executor,
     ExecutorFactory,
@@ -43,6 +52,7 @@ from tallystick.playbooks.values import Kept, Lazy, StepValue, Values, plain
 from tallystick.values import canon
 
 STEP: Final = "sys/playbook.step@1"
+TAKEOVERS_MAX: Final = 3
 PAUSE_MAX_S: Final = 10.0  # a longer pause holds no worker
 _FIELD_MAX: Final = 512
 _RESULTS_MAX: Final = 65_536
@@ -81,6 +91,9 @@ class PlaybookExecutor:
         """Play the pipeline of a unit to its end, or to where it waits."""
         plan = plan_named(job.params["doc"], lambda name: _stored(job, name))
         step = plan.steps[job.params["step"]]
+        lost = _lost(job, step)
+        if lost is not None:
+            return lost
         try:
             secrets, keychain = self._keychain(plan.document["keychain"])
         except TallyError as why:
@@ -132,6 +145,8 @@ class PlaybookExecutor:
             return playbook_tools.artifact_outcome(job, act)
         if act.kind == "secrets":
             return self._secret(act)
+        if act.kind == "duckdb":
+            return await playbook_duckdb.query(act)
         asked = _asked(act, pipeline)
         if asked is None:
             message = f"{act.kind} cannot do that here"
@@ -261,6 +276,20 @@ def _step_value(row: Mapping[str, Kept], values: Values) -> Any:
     if not isinstance(value, dict):
         return value
     return StepValue(value, Lazy(row["tasks"], values))
+
+
+def _lost(job: Job, step: Mapping[str, Any]) -> Outcome | None:
+    """The end of a run that was taken over too often, or that must not begin twice."""
+    rules = step.get("lifecycle") or {"on_takeover": "rerun", "max_takeovers": TAKEOVERS_MAX}
+    times = job.attempt - 1
+    if times <= 0 or (rules["on_takeover"] == "rerun" and times <= rules["max_takeovers"]):
+        return None
+    message = f"{times} workers were lost before this run was done"
+    error = failure("worker_lost", "worker.lost", message)
+    resume = job.params["resume"]
+    frame = new_frame(job.params["iter"]) if resume is None else resume["frame"]
+    told = {"status": "error", "error": error, "frame": frame}
+    return Ok(_receipt(job, step, {}, told))
 
 
 # ---- the receipt ----------------------------------------------------------------------------

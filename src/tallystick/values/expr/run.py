@@ -42,7 +42,7 @@ class Undefined:
 class Run:
     """The state of one evaluation."""
 
-    __slots__ = ("local", "room", "scope", "steps", "strict", "undefined", "written")
+    __slots__ = ("local", "made", "room", "scope", "steps", "strict", "undefined", "written")
 
     def __init__(self, scope: Mapping[str, Any], steps: int, strict: bool) -> None:
         self.scope = scope
@@ -52,6 +52,8 @@ class Run:
         self.written = 0
         self.strict = strict
         self.undefined: dict[str, None] = {}
+        # Containers that were made and measured here, by identity: value, size, depth.
+        self.made: dict[int, tuple[Any, int, int]] = {}
 
     def spend(self, steps: int) -> None:
         """Pay for steps before taking them."""
@@ -66,8 +68,50 @@ class Run:
             raise fault(BUDGET, f"over {ROOM_MAX} bytes of intermediate values")
 
     def charge_deep(self, value: Any) -> None:
-        """Pay for a value as if it were written out."""
-        self.room -= written_size(value, self.room)
+        """Pay for a value as if it were written out.
+
+        What a container holds of others that were measured before is not measured again: a value
+        that doubles itself costs no more than its steps.
+        """
+        known = self.made.get(id(value))
+        if known is not None:
+            size, depth = known[1], known[2]
+        elif type(value) is list or type(value) is dict:
+            size, depth = self._measured(value)
+        else:
+            self.room -= written_size(value, self.room)
+            return
+        if depth >= DEPTH_MAX:
+            raise fault(BUDGET, f"a value is nested over {DEPTH_MAX} levels")
+        if size > self.room:
+            raise fault(BUDGET, "a value is too large")
+        self.made[id(value)] = (value, size, depth)
+        self.room -= size + 8
+
+    def _measured(self, value: Any) -> tuple[int, int]:
+        """Size and depth of a container whose parts were measured when they were made."""
+        if type(value) is list:
+            size, parts = 8 * len(value), value
+        else:
+            size, parts = 16 * len(value), [*value.keys(), *value.values()]
+        if size > self.room:
+            raise fault(BUDGET, "a value is too large")
+        depth = 0
+        for part in parts:
+            kind = type(part)
+            if kind is str:
+                size += text_size(part)
+            elif kind is int or part is None or kind is bool or kind is float:
+                continue
+            else:
+                known = self.made.get(id(part))
+                if known is None:
+                    # One of the scope: it is looked at level by level, within what is left.
+                    known = self.made[id(part)] = (part, *written(part, self.room))
+                size, depth = size + known[1], max(depth, known[2])
+            if size > self.room:
+                raise fault(BUDGET, "a value is too large")
+        return size, depth + 1
 
     def miss(self, path: str) -> Undefined:
         """Note a path that led nowhere."""
@@ -85,9 +129,14 @@ def text_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-# tidy: the one walk over values; its cases stand together so that none is forgotten.
 def written_size(value: Any, room: int) -> int:
-    """The size of a value written out; over `room` bytes or 64 levels is a fault.
+    """The size of a value written out; over `room` bytes or 64 levels is a fault."""
+    return written(value, room)[0] + 8
+
+
+# tidy: the one walk over values; its cases stand together so that none is forgotten.
+def written(value: Any, room: int) -> tuple[int, int]:
+    """Size and depth of a value written out; over `room` bytes or 64 levels is a fault.
 
     Walks level by level, and each list is counted before it is opened.
     """
@@ -119,4 +168,4 @@ def written_size(value: Any, room: int) -> int:
             if total > room:
                 raise fault(BUDGET, "a value is too large")
         level = below
-    return total + 8
+    return total, depth - 1

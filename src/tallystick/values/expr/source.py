@@ -17,7 +17,7 @@ from tallystick.values.expr.fault import BUDGET, RANGE, SYNTAX, fault
 from tallystick.values.expr.run import DEPTH_MAX, text_size
 
 SOURCE_MAX = 16 * 1024
-TOKENS_MAX = 4096
+TOKENS_MAX = 2048
 
 # Only the grammar of this environment is used: it has no extensions, loads and renders nothing.
 _GRAMMAR = Environment(keep_trailing_newline=True)  # noqa: S701 - it never renders
