@@ -145,6 +145,11 @@ class Desk(Rig):
         told = {"run_key": None, "target_id": None, "principal": "ana", **more}
         self.system("ReactionCommand", workspace_id=WS, verb=verb, reaction=reaction, **told)
 
+    def reset(self, reaction: str) -> None:
+        """Close the breaker of a reaction over the workspace."""
+        target = ids.text(ids.target_id(reaction, "workspace", WS, b""))
+        self.command("reset", reaction, target_id=target)
+
     def adopt(self, path: str, verb: str = "adopt") -> None:
         told = {"path": path, "verb": verb, "content_id": None, "principal": "ana"}
         self.system("StampMoved", workspace_id=WS, **told)

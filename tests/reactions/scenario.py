@@ -13,7 +13,6 @@ from tallystick.executors import file_place
 from tallystick.model.records import WorkflowFaulted
 from tallystick.reactions import guards, keys, runs
 from tests.reactions.desk import Desk
-from tests.rig import check
 
 Scenario = Callable[[Path], None]
 
@@ -26,7 +25,8 @@ def at_desk(root: Path, *texts: str, replays: bool = True, **more: Any) -> Itera
         yield desk
         assert desk.records(WorkflowFaulted) == []
         if replays:
-            check(desk)
+            desk.run()
+            assert desk.verify().first is None
     finally:
         desk.close()
 

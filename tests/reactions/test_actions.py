@@ -86,6 +86,31 @@ def test_the_docs_writer_of_the_seed(root: Path) -> None:
         assert desk.outcomes("docs-writer")[-1] == ("reused", None)
 
 
+@pytest.mark.clause("F-05", "F-22")
+def test_a_model_answers_in_json_and_costs_tokens(tmp_path: Path) -> None:
+    """F-05: with a schema the words are read as JSON; tokens count toward the breaker."""
+    call = "{name: ask, provider.call: {model: m-1, prompt: p.md, schema: {type: object}}}"
+    use = '{name: w, file.write: {path: out/x, content: "{{ actions.ask.json.title }}"}}'
+    text = acting(call, use, extra="breaker: {tokens: 15}")
+    with at_desk(tmp_path / "w", text, prompts={"p.md": b"ask"}) as desk:
+        desk.answer = '{"title": "A day"}'
+        edited(desk)
+        assert desk.read("out/x") == "A day"
+        desk.answer = "no JSON at all"
+        desk.write("a.txt", "2")
+        desk.settle_down()
+        assert desk.runs()[-1]["code"] == "provider.not_json"
+        desk.write("a.txt", "3")
+        desk.settle_down()
+        assert desk.outcomes()[-1] == ("denied", "breaker_open")
+        assert len(desk.models) == 2
+        desk.reset("acting")
+        desk.answer = '{"title": "Another"}'
+        desk.write("a.txt", "4")
+        desk.settle_down()
+        assert desk.read("out/x") == "Another"
+
+
 @pytest.mark.clause("F-05")
 def test_delete_and_emit_frame(tmp_path: Path) -> None:
     """F-05: a write may become a frame by opt-in; a deletion is stamped too."""

@@ -12,6 +12,7 @@ from tallystick.reactions.finding import BadReaction
 from tallystick.reactions.inputs import inputs_of
 from tests.reactions.desk import Desk
 from tests.reactions.scenario import at_desk, guarded
+from tests.rig import check as holds
 
 README = """
 reaction: readme
@@ -63,6 +64,7 @@ def test_s01_one_edit_is_one_run(root: Path) -> None:
         seen = desk.sight(flags=("rescan",))
         again = inputs_of(seen, desk.definitions[0], b"src/tree", {})
         assert again.digest == first
+        holds(desk)
 
 
 GEN = """

@@ -1,5 +1,6 @@
 """Runs: the terminal lock, retries, the kill switch, limits and scopes (S39, S40, S45 to S48)."""
 
+# tidy: what runs may do and may not, side by side.
 from __future__ import annotations
 
 import os
@@ -151,6 +152,47 @@ def test_s45_the_kill_switch(tmp_path: Path) -> None:
         desk.write("in/new", "y")
         desk.settle_down()
         assert desk.runs()[-1]["outcome"] == "complete"
+
+
+@pytest.mark.clause("F-22")
+def test_one_queued_run_is_aborted(tmp_path: Path) -> None:
+    """08 section 9: an abort takes a run out of the queue, or stops it after its action."""
+    root = tmp_path / "w"
+    with at_desk(root, MANY) as desk:
+        desk.write("in/none", "")
+        desk.begin()
+        for i in range(10):
+            desk.write(f"in/{i:03}", "x")
+        desk.observe()
+        waiting = desk.workspace()["queue"]["many"][0]["run_key"]
+        running = min(desk.workspace()["active"])
+        desk.command("abort", "many", run_key=waiting)
+        desk.command("abort", "many", run_key=running)
+        desk.command("abort", "many")
+        desk.command("reset", "many")
+        assert desk.outcomes().count(("aborted", "aborted")) == 1
+        desk.work()
+        desk.settle_down()
+        assert [run["run_key"] for run in desk.runs() if run["outcome"] == "aborted"] == [running]
+        assert len(list((root / "out").iterdir())) == 8 * 2 + 1
+        assert desk.workspace()["queued"] == 0
+
+
+@pytest.mark.clause("F-03")
+def test_a_definition_that_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
+    """RX-18: a trigger that waited while its definition was replaced starts nothing."""
+    text = FIVE.replace("EXTRA", "").replace("cooldown: 0ms", "cooldown: 2s")
+    with at_desk(tmp_path / "w", text) as desk:
+        begun(desk)
+        desk.work()
+        desk.write("a.txt", "2")
+        desk.observe()
+        desk.load(text.replace('content: "2"', 'content: "22"'), trust=False)
+        desk.pass_ms(3_000)
+        assert desk.outcomes()[-1] == ("denied", "definition_changed")
+        assert len(desk.runs()) == 1
+        assert desk.lane_body("five")["active"] == {}
+        assert len(desk.lane_body("five")["starts"]) == 1
 
 
 @pytest.mark.clause("F-22")

@@ -20,6 +20,7 @@ from tallystick.reactions.document import Definition
 from tallystick.reactions.globs import parse
 from tallystick.reactions.grants import SLOTS
 from tallystick.reactions.stamps import raw_path
+from tallystick.reactions.tree import unshown
 from tallystick.values import canon
 from tallystick.values.expr import Template, compile_expression, compile_template, truth
 
@@ -51,7 +52,7 @@ class Setting(NamedTuple):
     @property
     def target(self) -> bytes:
         """The raw path of the target."""
-        return raw_path(self.trigger["target"]["path"])
+        return unshown(self.trigger["target"]["path"])
 
     def scope(self) -> dict[str, Any]:
         """What templates read."""

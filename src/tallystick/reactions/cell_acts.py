@@ -71,6 +71,7 @@ def _open(
         "at": base["ordinal"],
         "base": dict(base),
         "edit": params.get("on_user_edit"),
+        "json": "schema" in params,
         "got": {},
         "open": {},
     }
@@ -213,11 +214,12 @@ def put_frame(
     path, kind, content = frame
     trigger, node = setting.trigger, setting.manifest["node"]
     here = path == trigger["target"]["path"]
+    place = setting.target if here else raw_path(path)
     inline = content.data is not None
     turn.emit(
         "FramePut",
         {
-            "locator_id": ids.text(ids.locator_id(trigger["workspace_id"], raw_path(path))),
+            "locator_id": ids.text(ids.locator_id(trigger["workspace_id"], place)),
             "workspace_id": trigger["workspace_id"],
             "path": path,
             "type": kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -150,6 +151,12 @@ def _result(
     elif kind == "provider.call":
         body["spent"] += value["usage"]["tokens"]
         value = {**value, "ref": value["output_ref"]}
+        if body["cursor"]["json"]:
+            read = _json(turn, value["ref"])
+            if read is None:
+                bad = {"code": "provider.not_json", "message": "the model's words are not JSON"}
+                return ended_as(base, "failed", intent=intent, **bad)
+            value["json"] = read[0]
     elif kind == "playbook.run":
         failed = value["status"]["$tag"] != "completed"
         if failed:
@@ -157,6 +164,14 @@ def _result(
             return ended_as(base, "failed", intent=intent, **told)
         value = {"result": _called(turn, value["result"])}
     return ended_as(base, "ok", held=_hold(turn, value), intent=intent, outputs=outputs)
+
+
+def _json(turn: Turn, ref: str) -> tuple[Any] | None:
+    """The value that a model wrote as JSON, or None when it wrote something else."""
+    try:
+        return (json.loads(turn.bytes_of(ref)),)
+    except ValueError:
+        return None
 
 
 def _called(turn: Turn, result: Mapping[str, Any] | None) -> Any:

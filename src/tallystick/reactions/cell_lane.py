@@ -280,7 +280,11 @@ def _request(
 ) -> None:
     kind, decision_id = asked
     run_key = _run_key(_definition(turn, trigger), trigger)
-    body["active"][run_key] = {"trigger": turn.keep_trigger(trigger), "decision_id": decision_id}
+    body["active"][run_key] = {
+        "trigger": turn.keep_trigger(trigger),
+        "decision_id": decision_id,
+        "counted": kind == "run",
+    }
     _start(turn, body, run_key, kind)
 
 
@@ -305,7 +309,7 @@ def _settled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     outcome, run_key = given["outcome"], given["run_key"]
     row = body["active"].get(run_key)
     if outcome == "refused":
-        body["starts"] = body["starts"][:-1]
+        _uncount(body, run_key, row)
     elif row is not None:
         trigger = turn.read(row["trigger"])
         body["last_outcome"] = outcome
@@ -321,6 +325,14 @@ def _settled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
             return
     body["active"].pop(run_key, None)
     _pump(turn, body)
+
+
+def _uncount(body: Body, run_key: str, row: Mapping[str, Any] | None) -> None:
+    """A request that became no run does not count for the breaker, and is no probe of it."""
+    if row is not None and row["counted"]:
+        body["starts"] = body["starts"][:-1]
+    if body["breaker"]["probe"] == run_key:
+        body["breaker"] = {**body["breaker"], "probe": None}
 
 
 def _probe(turn: Turn, body: Body, run_key: str, outcome: str, definition: Definition) -> None:

@@ -9,6 +9,7 @@ A completed key that is asked for again reads its outputs; if they are not as re
 of kind `replay` writes the recorded bytes, without a decision and without a model (R8).
 """
 
+# tidy: one cell, everything that comes to it.
 from __future__ import annotations
 
 from collections.abc import Mapping

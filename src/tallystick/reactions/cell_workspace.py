@@ -127,8 +127,11 @@ def _offer(turn: Turn, body: Body, trigger: Mapping[str, Any]) -> None:
     elif name in body["disabled"]:
         tell(turn, trigger, Told("denied", "disabled", "kill_switch"))
     else:
-        trusted = body["follow"] or wanted in body["pins"]
-        turn.emit("TriggerOffered", {**trigger, "trusted": trusted})
+        turn.emit("TriggerOffered", {**trigger, "trusted": _is_trusted(body, wanted)})
+
+
+def _is_trusted(body: Body, definition_hash: str) -> bool:
+    return body["follow"] or definition_hash in body["pins"]
 
 
 # ---- requests, queue and slots --------------------------------------------------------------
@@ -164,6 +167,11 @@ def _refusal(body: Body, given: Mapping[str, Any]) -> Told | None:
     name = trigger["reaction"]
     if name in body["disabled"] or trigger["observed_n"] <= body["since"].get(name, -1):
         return Told("denied", "disabled", "kill_switch")
+    known = body["reactions"].get(name)
+    if known is None or known["blob"] != trigger["definition_hash"]:
+        return Told("denied", "definition_changed", "door")
+    if not _is_trusted(body, trigger["definition_hash"]):
+        return Told("denied", "untrusted", "trust")
     if given["run_key"] in body["active"]:
         return Told("attached", None, "run_key")
     if given["kind"] == "run" and guards.is_over_cause(body["causes"], trigger["root_trigger_id"]):
@@ -270,11 +278,35 @@ def _commanded(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         _give_up(turn, body, name)
     elif verb == "drain":
         _give_up(turn, body, name)
-    elif verb == "reset":
+    elif verb == "reset" and given["target_id"] is not None:
         told = {"target_id": given["target_id"], "verb": "reset", "principal": given["principal"]}
         turn.emit("LaneControl", told)
-    elif verb in ("retry", "abort"):
-        _control(turn, given["run_key"], verb, given["principal"])
+    elif given["run_key"] is not None and verb in ("retry", "abort"):
+        queued = verb == "abort" and _abort_queued(turn, body, given["run_key"])
+        if not queued:
+            _control(turn, given["run_key"], verb, given["principal"])
+
+
+def _abort_queued(turn: Turn, body: Body, run_key: str) -> bool:
+    """Take one run out of the queue; false when it does not wait there."""
+    for name, rows in body["queue"].items():
+        for row in rows:
+            if row["run_key"] == run_key:
+                rows.remove(row)
+                body["queued"] -= 1
+                if not rows:
+                    del body["queue"][name]
+                    body["turns"].remove(name)
+                _give_up_row(turn, row, "aborted")
+                return True
+    return False
+
+
+def _give_up_row(turn: Turn, row: Mapping[str, Any], code: str) -> Mapping[str, Any]:
+    trigger: Mapping[str, Any] = turn.read(row["trigger"])
+    tell(turn, trigger, Told("aborted", code, "kill_switch"))
+    turn.emit("RunSettled", settled(trigger, row["run_key"], "aborted", code=code))
+    return trigger
 
 
 def _control(turn: Turn, run_key: str, verb: str, principal: str) -> None:
@@ -288,9 +320,7 @@ def _give_up(turn: Turn, body: Body, name: str) -> None:
     now, later = rows[:DRAIN], rows[DRAIN:]
     body["queued"] -= len(now)
     for row in now:
-        trigger = turn.read(row["trigger"])
-        tell(turn, trigger, Told("aborted", "disabled", "kill_switch"))
-        turn.emit("RunSettled", settled(trigger, row["run_key"], "aborted", code="disabled"))
+        trigger = _give_up_row(turn, row, "disabled")
         dropped = {"target_id": trigger["target"]["target_id"], "verb": "drop", "principal": "node"}
         turn.emit("LaneControl", dropped)
     if later:
