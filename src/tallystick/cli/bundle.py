@@ -46,7 +46,12 @@ VERBS = (
         "bundle build",
         "build a bundle from sources",
         _runs("build_path"),
-        (arg("path"), click.Option(["-o", "--output"], help="file to write"), AUTHORITY),
+        (
+            arg("path"),
+            click.Option(["-o", "--output"], help="file to write"),
+            AUTHORITY,
+            opt("vendor", "a pure package that goes along: a wheel or its folder", multiple=True),
+        ),
         {"bundle": HASH, "path": str, "size": int},
     ),
     Verb(

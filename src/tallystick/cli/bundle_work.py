@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from tallystick.authority.policy import policy_findings
 from tallystick.cli import show, sources
+from tallystick.cli.vendor import vendored
 from tallystick.cli.verb import BAD, NO, OK, Done, Options
 from tallystick.model.bundle import Bundle
 from tallystick.model.bundle_authority import structural_authority
@@ -20,7 +21,8 @@ from tallystick.values import canon
 
 def build_path(_call: Any, options: Options) -> Done:
     """Build and write the one container of the sources."""
-    bundle = sources.bundle_at(options["path"], authority=options["authority"])
+    given = vendored(options["vendor"])
+    bundle = sources.bundle_at(options["path"], authority=options["authority"], vendored=given)
     out = Path(options["output"] or f"{Path(options['path']).absolute().stem}.tally.zip")
     data = bundle.to_zip()
     out.write_bytes(data)

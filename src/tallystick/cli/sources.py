@@ -21,16 +21,24 @@ STRUCTURAL: Final = "structural"
 _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 
 
-def bundle_at(path: str | Path, *, authority: str | None = STRUCTURAL) -> Bundle:
-    """The bundle behind a path; what is not built yet is built.
+def bundle_at(
+    path: str | Path,
+    *,
+    authority: str | None = STRUCTURAL,
+    vendored: Mapping[str, bytes] | None = None,
+) -> Bundle:
+    """The bundle behind a path; what is not built yet is built, with what was vendored for it.
 
     Refuses a path that holds none with `bundle.not_found`, and everything that a check refuses.
     """
     place = Path(path)
+    if vendored and not is_python(place):
+        raise Rejected("--vendor goes with Python sources", code="request.usage")
     if is_built(place):
         return built_bundle(place)
     if is_python(place):
-        made: Bundle = bundle_of(python_files(place), structural=authority == STRUCTURAL)
+        files = {**python_files(place), **(vendored or {})}
+        made: Bundle = bundle_of(files, structural=authority == STRUCTURAL)
         return made
     sources, artifacts = sources_at(place)
     if authority == STRUCTURAL:

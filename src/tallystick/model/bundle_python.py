@@ -89,6 +89,22 @@ def requirement_faults(made: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def vendored_in(files: Iterable[str]) -> list[tuple[str, str]]:
+    """The (dist, version) pairs of which files stand below `vendor/<dist>-<version>/`."""
+    found: dict[tuple[str, str], None] = {}
+    for path in files:
+        if is_vendored(path):
+            dist, _, version = path.split("/")[1].rpartition("-")
+            found[dist, version] = None
+    return sorted(found)
+
+
+def is_vendored(path: str) -> bool:
+    """True for a file that `--vendor` copied in; the hyphen cannot stand in a package's name."""
+    parts = path.split("/")
+    return len(parts) > 2 and parts[0] == VENDOR and "-" in parts[1]
+
+
 def _vendored_hash(listed: list[list[str]], dist: str, version: str) -> str:
     found = _files_below(listed, dist, version)
     if not found:

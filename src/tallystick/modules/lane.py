@@ -16,7 +16,7 @@ import ast
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -24,6 +24,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tallystick.errors import BadDefinition
+from tallystick.model.bundle_python import is_vendored
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rewrite import TICK, rewrite
 from tallystick.modules.lane_rules import Rules, facade, rules_of
@@ -37,17 +38,34 @@ LOAD_FUEL: Final = 10_000_000
 class Compiled:
     """The code of an artifact, checked and rewritten; immutable, so worlds may share it."""
 
-    __slots__ = ("codes", "rules")
+    __slots__ = ("codes", "rules", "vendored")
 
     def __init__(self, files: Mapping[str, bytes], lane: int) -> None:
         self.rules: Rules = rules_of(lane)
         self.codes: dict[str, tuple[str, types.CodeType]] = {}
+        # The packages that were vendored may be imported by name, and under the same checks.
+        self.vendored = _packages(files, self.rules)
         for path in sorted(files):
             if path.endswith(".py"):
-                self.codes[_module_of(path)] = (path, compiled(path, files[path], self.rules))
+                code = compiled(path, files[path], self.rules, self.vendored)
+                self.codes[_module_of(path)] = (path, code)
 
 
-def compiled(path: str, source: bytes, rules: Rules) -> types.CodeType:
+def _packages(files: Iterable[str], rules: Rules) -> frozenset[str]:
+    """The names of vendored packages; refuses one that hides a module of the lane or a file."""
+    found = {_module_of(path).partition(".")[0] for path in files if is_vendored(path)}
+    own = {_module_of(path).partition(".")[0] for path in files if not is_vendored(path)}
+    hidden = sorted(found & (own | {name.partition(".")[0] for name in rules.imports}))
+    if hidden:
+        message = f"the vendored package {hidden[0]} hides another module"
+        hint = "vendor it under another name, or rename the file"
+        raise BadDefinition(message, code="lane.vendored", where={"name": hidden[0]}, hint=hint)
+    return frozenset(found)
+
+
+def compiled(
+    path: str, source: bytes, rules: Rules, vendored: frozenset[str] = frozenset()
+) -> types.CodeType:
     """The code of one file; refuses what does not parse and what leaves the lane."""
     try:
         tree = ast.parse(source, path)
@@ -55,7 +73,7 @@ def compiled(path: str, source: bytes, rules: Rules) -> types.CodeType:
         line = getattr(why, "lineno", None) or 0
         where = {"path": path, "line": line}
         raise BadDefinition(f"{path}: {why}", code="lane.syntax", where=where) from why
-    for breach in breaches(tree, rules):
+    for breach in breaches(tree, rules, vendored):
         where = {"path": path, "line": breach.line, "lint": breach.code}
         message = f"{path}:{breach.line}: {breach.code} {breach.message}"
         raise BadDefinition(message, code="lane.refused", where=where, hint=breach.hint)
@@ -117,7 +135,8 @@ class Space:
         module = types.ModuleType(name)
         module.__dict__.update(self._runtime)
         module.__dict__["__builtins__"] = dict(self._builtins)
-        module.__dict__["__package__"] = name.rpartition(".")[0]
+        inner = path.endswith("/__init__.py")
+        module.__dict__["__package__"] = name if inner else name.rpartition(".")[0]
         self.modules[name] = module
         try:
             exec(code, module.__dict__)  # noqa: S102 - checked, rewritten code of the artifact
@@ -152,6 +171,8 @@ class Space:
                 if beside in self._code.codes:
                     setattr(package, part, self._load(beside))
             return package
+        if name.partition(".")[0] in self._code.vendored:
+            return self._vendored(name, wanted)
         made = facade(self._code.rules.lane, name)
         if wanted or "." not in name:
             return made
@@ -159,8 +180,22 @@ class Space:
         setattr(top, name.rpartition(".")[2], made)
         return top
 
+    def _vendored(self, name: str, wanted: Any) -> types.ModuleType:
+        """A module of a vendored package, with the modules around it as Python has them."""
+        parts = name.split(".")
+        chain = [self._load(".".join(parts[: i + 1])) for i in range(len(parts))]
+        for above, below, part in zip(chain, chain[1:], parts[1:], strict=False):
+            setattr(above, part, below)
+        for part in wanted or ():
+            inner = f"{name}.{part}"
+            if inner in self._code.codes:
+                setattr(chain[-1], part, self._load(inner))
+        return chain[-1] if wanted else chain[0]
+
 
 def _module_of(path: str) -> str:
+    if is_vendored(path):
+        path = path.split("/", 2)[2]
     stem = path.removesuffix(".py").replace("/", ".")
     return stem.removesuffix(".__init__") if stem.endswith(".__init__") else stem
 

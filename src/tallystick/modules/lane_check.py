@@ -25,12 +25,29 @@ class Breach(NamedTuple):
     hint: str
 
 
-def breaches(tree: ast.Module, rules: Rules) -> list[Breach]:
-    """Everything in a file that the lane refuses, in the order of its lines."""
-    found = [breach for node in ast.walk(tree) for breach in _of(node, rules)]
+def breaches(
+    tree: ast.Module, rules: Rules, vendored: frozenset[str] = frozenset()
+) -> list[Breach]:
+    """Everything in a file that the lane refuses, in the order of its lines.
+
+    `vendored` names the packages that the artifact brings along.
+    """
+    nodes = [node for node in ast.walk(tree) if not _is_of(node, vendored)]
+    found = [breach for node in nodes for breach in _of(node, rules)]
     inside = {id(part) for node in ast.walk(tree) for part in _class_fields(node)}
     found += _shadowed(tree, rules, inside)
     return sorted(found, key=lambda breach: (breach.line, breach.code, breach.message))
+
+
+def _is_of(node: ast.AST, packages: frozenset[str]) -> bool:
+    """True for an import of these packages and of nothing else; what is not there fails to load."""
+    match node:
+        case ast.Import(names=names):
+            return all(alias.name.partition(".")[0] in packages for alias in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return module.partition(".")[0] in packages
+        case _:
+            return False
 
 
 def _of(node: ast.AST, rules: Rules) -> Iterator[Breach]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tallystick.errors import BadDefinition
 from tallystick.model import bundle as model_bundle
 from tallystick.model.bundle_authority import structural_authority
-from tallystick.model.bundle_python import python_bundle
+from tallystick.model.bundle_python import python_bundle, vendored_in
 from tallystick.model.definitions import refusal
 from tallystick.model.manifest_sources import read_sources
 from tallystick.values import names
@@ -35,7 +35,7 @@ def build(app: Bundle, files: Mapping[str, bytes], *, structural: bool = True) -
 
     `structural` writes out structural authority unless the app brings its own.
     """
-    root, artifacts = python_bundle(files)
+    root, artifacts = python_bundle(files, vendored=vendored_in(files))
     sources = read_sources(documents(app, root))
     if structural:
         sources = structural_authority(sources)
