@@ -194,3 +194,46 @@ def test_a_tick_that_keeps_the_state_is_no_damage(tmp_path: Path):
     assert tally("backup", copy, *data).code == 0
     back = tally("restore", copy, "--into", str(tmp_path / "back"), "--json")
     assert back.code == 0, back.err
+
+
+@pytest.mark.clause("K-45")
+def test_one_cell_is_exported_alone(live: Live):
+    """04 section 9: `--cell WF KEY` gives the lines of its history and no others."""
+    live.json("send", "demo/Greet@1", '{"name": "Zoe"}')
+    done = live.run("world", "export", "--jsonl", "--cell", GREETER, "Zoe")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["kind"] for row in rows[1:-1]] == ["event", "tick"]
+    assert rows[-1]["records"] == 2
+    whole = [json.loads(line) for line in live.run("world", "export", "--jsonl").out.splitlines()]
+    assert [row for row in whole[1:-1] if row["key"] == "Zoe"] == rows[1:-1]
+    bad = live.run("world", "export", "--bundle", "-o", "x", "--cell", GREETER, "Zoe", "--json")
+    assert bad.code == 2
+
+
+@pytest.mark.clause("K-45")
+def test_a_site_is_the_answers_as_files(live: Live, tmp_path: Path, monkeypatch: Any):
+    """UI-25: every file is the answer of the request that the index names; too much is refused."""
+    site = tmp_path / "site"
+    made = fits("world export", live.run("world", "export", "--site", "-o", str(site), "--json"))
+    index = json.loads((site / "data" / "index.json").read_text())
+    assert (index["tally"], index["seq"]) == ("site", live.json("journal", "head")["seq"])
+    assert len(index["files"]) == made["files"]
+    base = "/v1/worlds/main"
+    cell = json.loads((site / index["files"][f"{base}/cells/demo%2Fgreeter%401/Ada"]).read_text())
+    assert cell["state"] == live.json("cell", "show", GREETER, "Ada")["state"]
+    rows = [
+        row
+        for path, name in index["files"].items()
+        if path.startswith(f"{base}/journal?")
+        for row in json.loads((site / name).read_text())["items"]
+    ]
+    assert [row["seq"] for row in rows] == list(range(1, index["seq"] + 1))
+    again = live.run("world", "export", "--site", "-o", str(site), "--json")
+    assert (again.code, again.problem["code"]) == (1, "export.exists")
+    monkeypatch.setattr("tallystick.cli.site.RECORDS_MAX", 3)
+    words = ("world", "export", "--site", "-o", str(tmp_path / "small"), "--json")
+    large = live.run(*words)
+    assert (large.code, large.problem["code"]) == (2, "export.too_large")
+    assert not (tmp_path / "small").exists()
+    part = fits("world export", live.run(*words, "--cell", GREETER, "Ada"))
+    assert part["cells"] == 1

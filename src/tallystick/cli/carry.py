@@ -35,13 +35,24 @@ def journal_of(call: Any) -> Iterator[Any]:
 
 
 def _export(call: Any, options: Options) -> Done:
+    if sum(options[form] for form in ("bundle", "jsonl", "site")) != 1:
+        raise Rejected("choose --bundle, --jsonl or --site", code="request.usage")
+    if options["site"]:
+        return Done(_site(call, options))
     with journal_of(call) as reader:
         world = reader.resolve(call.world)
-        if options["bundle"] == options["jsonl"]:
-            raise Rejected("choose --bundle or --jsonl", code="request.usage")
         if options["bundle"]:
             return Done(_bundle(reader, world, options))
         return Done(_jsonl(reader, world, options))
+
+
+def _site(call: Any, options: Options) -> dict[str, Any]:
+    from tallystick.cli.site import export_site  # noqa: PLC0415  # only here
+
+    if not options["output"]:
+        raise Rejected("name a folder with -o", code="request.usage")
+    span = (options["from"] or 1, options["to"])
+    return export_site(call, Path(options["output"]), span, options["cell"])
 
 
 def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
@@ -49,7 +60,7 @@ def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
 
     if not options["output"]:
         raise Rejected("name a file with -o", code="request.usage")
-    if options["from"] is not None or options["to"] is not None:
+    if options["from"] is not None or options["to"] is not None or options["cell"]:
         raise Rejected("a bundle holds the whole world", code="request.usage")
     path = Path(options["output"])
     # Beside its place first: a cut export never looks like a whole one.
@@ -63,7 +74,7 @@ def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
 def _jsonl(reader: Any, world: str, options: Options) -> dict[str, Any] | None:
     from tallystick.journal.export import export_jsonl  # noqa: PLC0415  # heavy
 
-    lines = export_jsonl(reader, world, options["from"] or 1, options["to"])
+    lines = export_jsonl(reader, world, options["from"] or 1, options["to"], options["cell"])
     if not options["output"]:
         sys.stdout.writelines(lines)
         return None
@@ -132,14 +143,16 @@ OUTPUT = click.Option(["-o", "--output"], help="file to write")
 VERBS = (
     Verb(
         "world export",
-        "a world in one file that verifies alone, or as lines of JSON",
+        "a world in one file that verifies alone, as lines of JSON, or as a site",
         _export,
         (
             flag("jsonl", "one record a line, for people and pipes"),
             flag("bundle", "everything, to verify or import elsewhere"),
+            flag("site", "a folder of plain files that any file server shows"),
             OUTPUT,
             opt("from", "first sequence of the lines", type=int),
             opt("to", "last sequence of the lines", type=int),
+            opt("cell", "WORKFLOW KEY: the history of one cell", nargs=2),
         ),
         ANY,
     ),

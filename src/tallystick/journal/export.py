@@ -124,12 +124,16 @@ def _checkpoints(reader: Reader, world: str) -> Iterator[tuple[str, CheckpointRo
 
 
 def export_jsonl(
-    reader: Reader, world: str, first: int = 1, last: int | None = None
+    reader: Reader,
+    world: str,
+    first: int = 1,
+    last: int | None = None,
+    cell: tuple[str, str] | None = None,
 ) -> Iterator[str]:
     """The lines of the JSONL form, for people and pipes; it cannot be imported."""
     upto = reader.head(world).seq if last is None else last
     frames = reader.read(world, first - 1, upto)
-    for line in export_rows(world, frames, (first, upto)):
+    for line in export_rows(world, frames, (first, upto), cell):
         yield json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 

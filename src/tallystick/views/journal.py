@@ -229,16 +229,28 @@ def header(frame: Sealed) -> dict[str, Any]:
 # ---- export ---------------------------------------------------------------------------------
 
 
-def export_rows(world: str, frames: Iterable[Sealed], span: tuple[int, int]) -> Iterator[Any]:
-    """The JSONL export of a world: a head line, one row per record whole, an end line."""
+def export_rows(
+    world: str,
+    frames: Iterable[Sealed],
+    span: tuple[int, int],
+    cell: tuple[str, str] | None = None,
+) -> Iterator[Any]:
+    """The JSONL export of a world: a head line, one row per record whole, an end line.
+
+    With `cell`, its workflow and its key as they are shown, only the rows of its history.
+    """
     first, last = span
     yield {"tally": "export", "format": 1, "world": world, "from": first, "to": last}
     count, head = 0, None
     at_ns: int | None = None
     for entry in entries(frames):
         at_ns = time_of(entry.record, at_ns)
-        if first <= entry.seq <= last:
+        if first <= entry.seq <= last and (cell is None or _is_of(entry.record, cell)):
             count += 1
             yield row(entry, at_ns, None)
             head = canon.text_of(entry.frame.hash)
     yield {"end": True, "records": count, "head": head}
+
+
+def _is_of(record: Record, cell: tuple[str, str]) -> bool:
+    return any((part.workflow, shown.key_text(part.key)) == cell for part in touched(record))
