@@ -138,6 +138,33 @@ def main(files):
     assert "No space" in box.no_python(parts, [8], bounds=small).message
 
 
+SHARERS = """
+import os, time
+def main(count, each):
+    kids = []
+    for _ in range(count):
+        kid = os.fork()
+        if not kid:
+            held = bytearray(each)
+            held[:: 4096] = b"x" * len(held[:: 4096])
+            time.sleep(2)
+            os._exit(0)
+        kids.append(kid)
+    for kid in kids:
+        os.waitpid(kid, 0)
+    return count
+"""
+
+
+@pytest.mark.clause("X-24")
+def test_many_processes_share_one_limit(box: Box) -> None:
+    """ND-18: each is within the limit, all together are not; control: those that fit together."""
+    small = Bounds(memory=256 << 20)
+    found = box.no_python(SHARERS, [6, 100_000_000], bounds=small)
+    assert (found.kind, found.code) == ("limit", "sandbox.memory")
+    assert box.python(SHARERS, [2, 50_000_000], bounds=small)["result"] == 2
+
+
 @pytest.mark.clause("X-24")
 @pytest.mark.parametrize("procs", [10, 40])
 def test_processes_have_an_end(box: Box, procs: int) -> None:

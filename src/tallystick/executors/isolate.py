@@ -31,7 +31,7 @@ from tallystick.executors.isolate_bubblewrap import (
     stranger,
     walls,
 )
-from tallystick.executors.isolate_watch import Ended, Notes, Surroundings, Watch
+from tallystick.executors.isolate_watch import Allowed, Ended, Notes, Surroundings, Watch
 
 PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _TMP: Final = "/tmp"  # noqa: S108 - the sandbox's own
@@ -119,8 +119,7 @@ def run(program: Program, bounds: Bounds, around: Surroundings) -> Ended | Faile
             _started(program, bounds, around, notes),
             notes,
             around,
-            bytes_max=bounds.bytes_max,
-            walled=bounds.isolation == "bubblewrap",
+            Allowed(bounds.bytes_max, bounds.memory, bounds.isolation == "bubblewrap"),
         )
         reason = watch.follow()
         return reason or _told(os.pread(notes.word.fileno(), 64, 0), watch.ended())

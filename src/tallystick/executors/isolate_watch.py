@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 from tallystick.executors.base import Failed
 
 _LOOK_S: Final = 0.05
+_WEIGH_S: Final = 0.2  # looking at every process of the machine costs, so not too often
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _PATIENCE_S: Final = 10.0
 
 
@@ -39,6 +41,14 @@ class Surroundings:
     folder: Path
     timeout_s: float
     stopped: Callable[[], bool]
+
+
+class Allowed(NamedTuple):
+    """What a program may leave, and what all of its processes may hold in memory together."""
+
+    bytes_max: int
+    memory: int
+    walled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +74,12 @@ class Watch:
         process: subprocess.Popen[bytes],
         notes: Notes,
         around: Surroundings,
-        *,
-        bytes_max: int,
-        walled: bool,
+        allowed: Allowed,
     ) -> None:
         self._process = process
         self._notes = notes
-        self._bytes_max = bytes_max
-        self._walled = walled
+        self._bytes_max, self._memory, self._walled = allowed
+        self._weighed = 0.0
         self._stopped = around.stopped
         self._began = time.monotonic()
         self._until = self._began + around.timeout_s
@@ -112,13 +120,28 @@ class Watch:
             for handle in handles:
                 selector.register(handle, selectors.EVENT_READ)
             while selector.get_map():
-                if self._stopped():
-                    return Failed("cancelled", "sandbox.cancelled", "nobody waits any more")
-                if time.monotonic() >= self._until:
-                    return Failed("timeout", "sandbox.timeout", "the program ran out of time")
+                over = self._over()
+                if over is not None:
+                    return over
                 if not self._take(selector):
                     break
         return self._wait()
+
+    def _over(self) -> Failed | None:
+        """Why the program must end now: nobody waits, its time is over, or it holds too much."""
+        now = time.monotonic()
+        if self._stopped():
+            return Failed("cancelled", "sandbox.cancelled", "nobody waits any more")
+        if now >= self._until:
+            return Failed("timeout", "sandbox.timeout", "the program ran out of time")
+        if now - self._weighed < _WEIGH_S:
+            return None
+        self._weighed = now
+        # The limit of the kernel holds for one process; many could share the machine out.
+        if memory_of(self._process.pid) <= self._memory:
+            return None
+        text = f"its processes hold more than {self._memory} bytes together"
+        return Failed("limit", "sandbox.memory", text)
 
     def _take(self, selector: selectors.BaseSelector) -> bool:
         """Take what there is; False when the program is gone and only its orphans hold on."""
@@ -136,10 +159,9 @@ class Watch:
     def _wait(self) -> Failed | None:
         """The outputs are closed; a program may still run without them, until its time is over."""
         while self._process.poll() is None:
-            if self._stopped():
-                return Failed("cancelled", "sandbox.cancelled", "nobody waits any more")
-            if time.monotonic() >= self._until:
-                return Failed("timeout", "sandbox.timeout", "the program ran out of time")
+            over = self._over()
+            if over is not None:
+                return over
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LOOK_S)
         return None
@@ -161,14 +183,34 @@ class Watch:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
+def memory_of(root: int) -> int:
+    """The bytes that a process and all below it hold for themselves, as the kernel counts them."""
+    below: dict[int, list[int]] = {}
+    for child, parent in _parents().items():
+        below.setdefault(parent, []).append(child)
+    waiting, total = [root], 0
+    while waiting:
+        pid = waiting.pop()
+        waiting += below.get(pid, ())
+        with suppress(OSError):
+            # Size, resident, shared, ...: what is shared is the program itself, and counts once.
+            fields = Path("/proc", str(pid), "statm").read_bytes().split()
+            total += (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+    return total
+
+
 def _children(parent: int) -> list[int]:
     """The processes that this process has started, as the kernel knows them."""
-    found: list[int] = []
+    return [child for child, found in _parents().items() if found == parent]
+
+
+def _parents() -> dict[int, int]:
+    """Every process of the machine with the one that started it."""
+    found: dict[int, int] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError):
                 # The name stands in brackets and may hold anything, so the fields are behind it.
                 fields = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()
-                if int(fields[1]) == parent:
-                    found.append(int(entry.name))
+                found[int(entry.name)] = int(fields[1])
     return found

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Operate
-from tallystick.node.driver import Deferred, Published, Ticket, unfinished
+from tallystick.kernel.world import World
+from tallystick.node.driver import Deferred, Published, Ticket, kernel_owned
 from tallystick.node.engine import Hosted
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 
 _BEAT_S: Final = 0.05
+PAGE: Final = 500
 UNKNOWN: Final = Failed(
     "outcome_unknown", "effect.outcome_unknown", "the node stopped while this was on its way"
 )
@@ -46,8 +50,14 @@ class Resume:
         task.add_done_callback(lambda done: self._lists.pop(done, None))
 
     async def _list(self, world: str, head: int) -> None:
-        names = await self._node.past(world, head, unfinished)
-        self._left.extend(names)
+        """In small pages of the live world, so that nobody waits for a long one."""
+        found: list[tuple[int, Deferred]] = []
+        after: bytes | None = b""
+        while after is not None:
+            page, after = await self._node.look(world, partial(_page, after, head))
+            found += page
+        found.sort()
+        self._left.extend(name for _, name in found)
         if self._left and self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -96,3 +106,19 @@ class Resume:
     def _unknown(self, job: Published) -> None:
         now_ns = self._node.clock.now_ns()
         self._node.outside.ended([Ended(job, UNKNOWN, now_ns, now_ns, {})])
+
+
+def _page(after: bytes, head: int, world: World) -> tuple[list[tuple[int, Deferred]], bytes | None]:
+    """Some open intents that an executor owes an outcome since before a sequence, and where next.
+
+    What is opened behind it is published as it becomes durable; what settles meanwhile is gone.
+    """
+    found: list[tuple[int, Deferred]] = []
+    for path, intent in islice(world.intents.entries(after), PAGE):
+        after = path
+        owed = not kernel_owned(intent) and intent.hold is None and intent.seq <= head
+        if owed:
+            record = intent.record
+            found.append((intent.seq, Deferred(world.id, path, record.effect, record.executor)))
+    more = next(iter(world.intents.entries(after)), None) is not None
+    return found, after if more else None

@@ -83,7 +83,7 @@ class Place:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**plain_environment(), **self.environment},
+                env=self._surroundings(),
             )
         return self.process
 
@@ -156,9 +156,14 @@ class Place:
             text=True,
             timeout=wait_s,
             cwd=self.folder,
-            env={**plain_environment(), **self.environment},
+            env=self._surroundings(),
             check=False,
         )
+
+    def _surroundings(self) -> dict[str, str]:
+        """The environment of a node; a defect is planted into Python, which compiled code is not."""
+        pure = {"TALLY_PURE": "1"} if self.planted else {}
+        return {**plain_environment(), **pure, **self.environment}
 
     # ---- asking -----------------------------------------------------------------------------
 
