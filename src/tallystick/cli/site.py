@@ -59,15 +59,7 @@ def export_site(call: Any, folder: Path, span: tuple[int, int | None], cell: Any
     base = filled(W, call, {})
     head = call.ask(Request("GET", f"{base}/journal/head"))
     first, last = span[0], span[1] or head["seq"]
-    if not cell and last - first + 1 > RECORDS_MAX:
-        raise Rejected(
-            f"{last - first + 1} records are too many for a site",
-            code="export.too_large",
-            where={"records": last - first + 1, "max": RECORDS_MAX},
-            hint="choose one cell by --cell, or a part by --from and --to",
-        )
-    if folder.exists():
-        raise Conflict(f"{folder} exists", code="export.exists", hint="name a new folder")
+    _check(folder, 0 if cell else last - first + 1)
     (folder / DATA).mkdir(parents=True)
     site = Site(call, folder)
     for part in _WHOLE:
@@ -85,6 +77,18 @@ def export_site(call: Any, folder: Path, span: tuple[int, int | None], cell: Any
     _ui(folder)
     counts = {"records": records, "cells": len(cells), "effects": len(effects)}
     return {"world": head["world"], "path": str(folder), "files": len(site.files), **counts}
+
+
+def _check(folder: Path, records: int) -> None:
+    if records > RECORDS_MAX:
+        raise Rejected(
+            f"{records} records are too many for a site",
+            code="export.too_large",
+            where={"records": records, "max": RECORDS_MAX},
+            hint="choose one cell by --cell, or a part by --from and --to",
+        )
+    if folder.exists():
+        raise Conflict(f"{folder} exists", code="export.exists", hint="name a new folder")
 
 
 def _journal(site: Site, base: str, span: tuple[int, int], cell: Any) -> int:

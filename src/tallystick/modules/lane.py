@@ -161,16 +161,7 @@ class Space:
             base = str((scope or {}).get("__package__", ""))
             for _ in range(level - 1):
                 base = base.rpartition(".")[0]
-            inner = f"{base}.{name}".strip(".")
-            if inner in self._code.codes:
-                return self._load(inner)
-            # `from . import shapes`: the package itself holds the files beside this one.
-            package = types.ModuleType(inner)
-            for part in wanted or ():
-                beside = f"{inner}.{part}".strip(".")
-                if beside in self._code.codes:
-                    setattr(package, part, self._load(beside))
-            return package
+            return self._beside(f"{base}.{name}".strip("."), wanted)
         if name.partition(".")[0] in self._code.vendored:
             return self._vendored(name, wanted)
         made = facade(self._code.rules.lane, name)
@@ -179,6 +170,18 @@ class Space:
         top = types.ModuleType(name.split(".", maxsplit=1)[0])
         setattr(top, name.rpartition(".")[2], made)
         return top
+
+    def _beside(self, inner: str, wanted: Any) -> types.ModuleType:
+        """A file of the artifact by its relative name."""
+        if inner in self._code.codes:
+            return self._load(inner)
+        # `from . import shapes`: the package itself holds the files beside this one.
+        package = types.ModuleType(inner)
+        for part in wanted or ():
+            beside = f"{inner}.{part}".strip(".")
+            if beside in self._code.codes:
+                setattr(package, part, self._load(beside))
+        return package
 
     def _vendored(self, name: str, wanted: Any) -> types.ModuleType:
         """A module of a vendored package, with the modules around it as Python has them."""

@@ -161,7 +161,7 @@ class Place:
         )
 
     def _surroundings(self) -> dict[str, str]:
-        """The environment of a node; a defect is planted into Python, which compiled code is not."""
+        """The environment of a node; a defect is planted into Python, not into compiled code."""
         pure = {"TALLY_PURE": "1"} if self.planted else {}
         return {**plain_environment(), **pure, **self.environment}
 
