@@ -24,6 +24,7 @@ from tests.reactions.noded import COPIER, Scene, noded, scene
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
+# tidy: one story, told whole.
 @pytest.mark.clause("F-01", "F-05", "F-11")
 def test_an_edit_runs_once_and_a_restart_runs_nothing(tmp_path: Path, run: Run) -> None:
     """S01, W3: one run for one edit; offline edits are one batch at the start; else silence."""
@@ -38,6 +39,16 @@ def test_an_edit_runs_once_and_a_restart_runs_nothing(tmp_path: Path, run: Run) 
             await here.scan()
             assert (here.folder / "out/all.md").read_text() == "2 files\n"
             assert [row["state"] for row in await here.runs()] == ["complete"]
+            said = node.metrics.text()
+            for word in (
+                'tally_reaction_outcomes_total{code="",outcome="accepted",reaction="copier"} 1',
+                'tally_reaction_guard_total{guard="queue"} 1',
+                "tally_watch_scan_seconds_count",
+                "tally_reaction_queue_depth{",
+                "tally_reaction_breaker_open{",
+                "tally_watch_dirty_paths{",
+            ):
+                assert word in said
             return here.kept.workspace_id
 
     async def again(workspace_id: str, runs: int, text: str) -> None:
@@ -282,5 +293,30 @@ def test_rx05_every_action_runs_offline_and_an_adapter_by_configuration(
             assert (here.folder / "other/page.md").read_text() == "asked by a run"
             staged = await simulate(node, here.kept, "everything", b"in/a.txt")
             assert staged["stages"][-1]["result"].startswith("no trigger")
+
+    run(act())
+
+
+@pytest.mark.clause("F-20", "F-22")
+def test_a_burst_of_saves_is_few_runs_and_the_last_state_wins(tmp_path: Path, run: Run) -> None:
+    """F-20: 40 saves in a row: few runs, none of them for its own output, the page is the last."""
+
+    async def act() -> None:
+        async with noded(tmp_path / "data", watch={"settle_ms": 60, "rescan_s": 2.0}) as node:
+            text = COPIER.replace(
+                "{{ actions.read.files | length }} files", "{{ actions.read.text }}"
+            )
+            here = await scene(node, tmp_path / "ws", copier=text)
+            here.write("in/a.txt", "0")
+            await here.add()
+            for at in range(1, 41):
+                here.write("in/a.txt", str(at))
+                await asyncio.sleep(0.005)
+            await here.scan()
+            await here.until(lambda: (here.folder / "out/all.md").read_text().strip() == "40")
+            count = len(await here.runs())
+            assert 1 <= count <= 10
+            await here.scan()
+            assert len(await here.runs()) == count
 
     run(act())

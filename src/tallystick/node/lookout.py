@@ -22,6 +22,7 @@ from tallystick.node.definitions_found import Loading, Loads
 from tallystick.node.node import Node
 from tallystick.node.projected import Projected
 from tallystick.node.stamps_log import StampsLog
+from tallystick.node.watch_counts import count_outcomes
 from tallystick.node.watch_disk import Disk, SystemTime
 from tallystick.node.watch_hints import FileHints
 from tallystick.node.workspaces import Kept
@@ -32,7 +33,7 @@ from tallystick.reactions.triggers import derive
 from tallystick.reactions.watch import Difference, Settings, Watcher
 from tallystick.values import canon
 from tallystick.views.reactive import Reactive
-from tallystick.views.workspaces import workspace_body
+from tallystick.views.workspaces import breakers_open, workspace_body
 
 OBSERVED: Final = "sys/Observed@1"
 LOADED: Final = "sys/ReactionsLoaded@1"
@@ -41,6 +42,7 @@ PART_BYTES: Final = 512 * 1024
 _LOOK_S: Final = 0.005
 _TAKEN_S: Final = 30.0
 _RETRY_S: Final = 1.0
+_OUTCOME: Final = b"sys/TriggerOutcome@1"
 _WAKES: Final = (b"sys/FrameHeadChanged@1", b"sys/CommandAsked@1")
 
 
@@ -81,6 +83,9 @@ class Lookout:
         self._hints: FileHints | None = None
         self.known = False
         """Whether the journal has any tree of it."""
+        self.queued = 0
+        self.breakers = 0
+        self.alerted = False
 
     # ---- beginning and end ------------------------------------------------------------------
 
@@ -124,7 +129,9 @@ class Lookout:
 
     async def _body(self) -> dict[str, Any]:
         wanted = self.kept.workspace_id
-        return await self._node.look(self.kept.world, lambda world: workspace_body(world, wanted))
+        body = await self._node.look(self.kept.world, lambda world: workspace_body(world, wanted))
+        self.queued = body["queued"]
+        return body
 
     async def _journaled(self, body: Mapping[str, Any]) -> Tree:
         root, world = ids.raw(body["tree"]["blob"]), self.kept.world
@@ -143,12 +150,19 @@ class Lookout:
 
     def _lost(self, hinted: bool) -> None:
         flag = settle.RESCAN if hinted else settle.OVERFLOW
+        if not hinted:
+            self._node.metrics.count("tally_watch_overflow_total")
         if self._buffer is not None:
             self._buffer.append(flag)
         else:
             self.watcher.lost(flag)
         self.watcher.hinted(by_somebody=hinted)
         self._wake.set()
+
+    @property
+    def dirty(self) -> int:
+        """How many paths wait to be looked at."""
+        return self.watcher.dirty
 
     async def scan(self) -> int:
         """Look at everything now; the number of the observation that holds what was on disk."""
@@ -173,11 +187,15 @@ class Lookout:
         return await future
 
     async def _listen(self) -> None:
-        """Wake for what the journal brings: heads and commands."""
+        """Wake for what the journal brings, heads and commands; count how triggers end."""
         world = self.kept.world
         async for item in self._node.feed.subscribe(world, self._node.feed.head(world)):
-            if item.kind == "frame" and any(word in item.body.body for word in _WAKES):
+            if item.kind != "frame":
+                continue
+            if any(word in item.body.body for word in _WAKES):
                 self._wake.set()
+            if _OUTCOME in item.body.body:
+                self.alerted |= count_outcomes(self._node.metrics, self.kept, item.body)
 
     # ---- waiting and looking ----------------------------------------------------------------
 
@@ -223,6 +241,12 @@ class Lookout:
         except BaseException:
             self._asked = [*asked, *self._asked]
             raise
+        if self.alerted:
+            wanted = self.kept.workspace_id
+            self.breakers = await self._node.look(
+                self.kept.world, lambda world: breakers_open(world, wanted)
+            )
+            self.alerted = self.breakers > 0
         async with self._looked:
             self._looks += 1
             self._looked.notify_all()
@@ -230,9 +254,12 @@ class Lookout:
     async def _look(self) -> Difference | None:
         """Scan in a thread; hints that come meanwhile are kept for the next look."""
         self._buffer = []
+        began = self._time.steady_ns()
         try:
             return await asyncio.to_thread(self.watcher.look)
         finally:
+            seconds = (self._time.steady_ns() - began) / 1e9
+            self._node.metrics.observe("tally_watch_scan_seconds", seconds)
             buffered, self._buffer = self._buffer, None
             for word in buffered:
                 if isinstance(word, bytes):

@@ -15,6 +15,7 @@ from tallystick.node import workspaces
 from tallystick.node.lookout import Lookout
 from tallystick.node.node import Node
 from tallystick.node.projected import Projected
+from tallystick.node.watch_counts import watch_gauges
 from tallystick.node.workspaces import Kept, Workspaces
 from tallystick.reactions.settle import Pace
 from tallystick.reactions.watch import Settings
@@ -31,6 +32,7 @@ class Watching:
         self.projected = Projected(node)
         self.workspaces = Workspaces(node.folder)
         self.lookouts: dict[str, Lookout] = {}
+        watch_gauges(node.metrics, self.lookouts)
 
     async def start(self) -> None:
         """Watch what is registered for the worlds that are here."""

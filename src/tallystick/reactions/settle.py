@@ -74,6 +74,11 @@ class Settle:
         if self._first_ns is None:
             self._first_ns = now_ns
 
+    @property
+    def count(self) -> int:
+        """How many paths are marked."""
+        return len(self._paths)
+
     def due_ns(self) -> int:
         """When the next look is due, if no further hint comes."""
         again = self.pace.rescan_ns if self.hinted else self.pace.blind_ns

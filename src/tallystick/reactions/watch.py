@@ -167,6 +167,11 @@ class Watcher:
         self._again_ns = 0
 
     @property
+    def dirty(self) -> int:
+        """How many paths wait to be looked at."""
+        return self._settle.count
+
+    @property
     def known(self) -> Tree:
         """What the journal has taken last."""
         return self._before

@@ -152,6 +152,12 @@ def _lane_row(lane: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def breakers_open(world: World, workspace_id: str) -> int:
+    """How many lanes of a workspace let nothing pass."""
+    lanes = [lane for lane in bodies(world, LANE) if lane["workspace_id"] == workspace_id]
+    return sum(lane["breaker"]["state"] == "open" for lane in lanes)
+
+
 # ---- runs -----------------------------------------------------------------------------------
 
 
