@@ -40,6 +40,7 @@ async def asking(node: Node) -> AsyncIterator[Ask]:
         api.close()
 
 
+# tidy: one story of two worlds.
 @pytest.mark.clause("X-08")
 def test_a_what_if_is_compared_with_its_parent(tmp_path: Path) -> None:
     """AG-31: fork with edits over HTTP, then compare: the edited cell, its effect, both roots.
@@ -66,7 +67,7 @@ def test_a_what_if_is_compared_with_its_parent(tmp_path: Path) -> None:
             status, told = await ask("GET", "/v1/worlds/main/diff?with=idea")
             assert status == 200, told
             assert told["ancestor"] == {"world": world, "seq": seq - 1}
-            # The seeds in a flow's history hang on positions; a reducer that draws none is its value.
+            # The seeds in a flow's history hang on positions; a reducer here draws none.
             (row,) = [each for each in told["items"] if each["workflow"] == SUMS]
             assert row["key"] == "b"
             (change,) = row["diff"]["items"]

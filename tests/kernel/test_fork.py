@@ -50,7 +50,7 @@ def histories(rig: Rig) -> dict[int, tuple[bytes, bytes]]:
 @pytest.mark.clause("X-08")
 @pytest.mark.invariant("I7")
 def test_forks_at_a_hundred_sequences() -> None:
-    """KN-14: at 100 random seqs the fork's parent pointer is the root there, and neither side
+    """KN-14, AG-29: at 100 random seqs the parent pointer is the root there, and neither side
     sees the other; the one frame it writes does not grow with the world.
     """
     rig = mixed.mixed_rig()
@@ -77,7 +77,7 @@ def test_forks_at_a_hundred_sequences() -> None:
 
 @pytest.mark.clause("X-08")
 def test_at_the_fork_point_both_have_one_state_root() -> None:
-    """KN-14: with nothing pending the fork's state root is the parent's at that sequence."""
+    """KN-14, AG-29: with nothing pending the fork's state root is the parent's at that sequence."""
     rig = mixed.mixed_rig()
     for n in range(20):
         rig.send(worlds.GO, worlds.go(f"c{n % 5}", "note"))
@@ -110,7 +110,7 @@ def test_the_parent_goes_on_unseen() -> None:
 @pytest.mark.invariant("I7")
 @pytest.mark.parametrize("pending", ["suspend", "cancel", "reissue"])
 def test_open_intents_follow_the_pending_policy(pending: str) -> None:
-    """I7, KN-14: an inherited intent is held, cancelled or, only when asked for, published."""
+    """I7, AG-30: an inherited intent is held, cancelled or, only when asked for, published."""
     rig = mixed.mixed_rig()
     rig.send(worlds.GO, worlds.go("a", "ask", 1))
     rig.send(worlds.GO, worlds.go("b", "timer", 1))

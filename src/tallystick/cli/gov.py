@@ -110,7 +110,33 @@ def _shadow(call: Any, options: Options) -> Done:
 
 def _prove(call: Any, options: Options) -> Done:
     body = {} if options["tail"] is None else {"tail": _tail(options["tail"])}
-    return Done(call.ask(Request("POST", filled(f"{ONE}/prove", call, options), body=body)))
+    found = call.ask(Request("POST", filled(f"{ONE}/prove", call, options), body=body))
+    if options["accept"] is not None:
+        _accept(call, options, found["verdicts"])
+    return Done(found)
+
+
+def _accept(call: Any, options: Options, verdicts: dict[str, int]) -> None:
+    """A passed proof explains the change of its sources: their fingerprint is written anew."""
+    from tallystick.cli.lint import accept  # noqa: PLC0415  # only builders need these
+    from tallystick.cli.sources import bundle_at  # noqa: PLC0415
+
+    place = Path(options["accept"])
+    proposed = call.ask(Request("GET", filled(ONE, call, options)))["bundle"]
+    if verdicts["diverges"]:
+        raise Rejected(
+            f"{verdicts['diverges']} cells diverge, so nothing explains the change",
+            code="gov.not_proved",
+            hint="read the verdicts, or accept it yourself: `tally lint --accept`",
+        )
+    if bundle_at(str(place), authority=options["authority"]).root != proposed:
+        raise Rejected(
+            f"{place} is not what was proposed and proved",
+            code="gov.other_sources",
+            where={"path": str(place), "bundle": proposed},
+            hint="propose these sources with --bundle, and prove that",
+        )
+    accept(place)
 
 
 def _tail(text: str) -> int:
@@ -266,7 +292,12 @@ VERBS = (
         "gov prove",
         "a verdict on every open cell by its own history",
         _prove,
-        (WHICH, opt("tail", "how many ticks back: a number, or all")),
+        (
+            WHICH,
+            opt("tail", "how many ticks back: a number, or all"),
+            opt("accept", "sources whose fingerprint a passed proof writes anew"),
+            opt("authority", "as it was proposed", default="structural"),
+        ),
         {**REPORTED, "verdicts": ANY},
         _reported,
     ),
