@@ -29,6 +29,7 @@ from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rewrite import TICK, rewrite
 from tallystick.modules.lane_rules import Rules, facade, rules_of
 from tallystick.modules.lane_runtime import LaneStop, Meter, builtins_of, runtime_of
+from tallystick.modules.lane_turned import TURNED
 from tallystick.workflow.bundle import Bundle
 from tallystick.workflow.records import RecordType
 
@@ -82,13 +83,18 @@ def compiled(
 
 
 class Space:
-    """One execution of an artifact: its modules, their meter, their objects."""
+    """One execution of an artifact: its modules, their meter, their objects.
 
-    def __init__(self, code: Compiled) -> None:
+    With `turned`, sets give their members in the opposite order.
+    """
+
+    def __init__(self, code: Compiled, *, turned: bool = False) -> None:
         self._code = code
         self.meter = Meter()
         self.modules: dict[str, types.ModuleType] = {}
         self._builtins = builtins_of(code.rules, self._import)
+        if turned:
+            self._builtins = {**self._builtins, **TURNED}
         self._runtime = runtime_of(code.rules, self.meter)
         self.start(LOAD_FUEL)
         for name in code.codes:

@@ -5,7 +5,7 @@ Compiled code is shared by the worlds of a node; namespaces belong to one runner
 its own meter.
 
 `checked` workflows are sampled: one tick in 64, chosen by its input, runs a second time in another
-namespace, and must give the same bytes for the same fuel.
+namespace, where sets are turned round, and must give the same bytes for the same fuel.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Runners:
         if left == 0:
             # Made anew after 1, 2, 4 ... samples: it must not gather the same history as the first.
             twin.clear()
-            twin[_SPACE] = Space(loaded.code)
+            twin[_SPACE] = Space(loaded.code, turned=True)
             left = span = min(max(1, span * 2), TWIN_USES)
         loaded.uses[:] = [left - 1, span]
         entry = twin.get(workflow.entrypoint)
