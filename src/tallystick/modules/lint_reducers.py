@@ -43,7 +43,7 @@ def asked(reach: list[Function], program: Program) -> tuple[str, ...]:
             name = resolved(call.args[0] if call.args else None, function)
             if name in program.effects():
                 found[str(name)] = None
-        if any(calls(function, "timer", "sleep")):
+        if any(calls(function, "timer", "sleep")) or _waits(function):
             found["Timer"] = None
         for node in ast.walk(function):
             # A class that is made and handed on, as `book(Hotel(...))`, is asked for in the end.
@@ -51,6 +51,13 @@ def asked(reach: list[Function], program: Program) -> tuple[str, ...]:
             if name in program.classes and name in program.effects():
                 found[str(name)] = None
     return tuple(sorted(found))
+
+
+def _waits(function: Function) -> bool:
+    """True for a flow that asks for time by a limit or by trying again."""
+    tries = (keyword(call, "retry") for call in calls(function, "effect", "outcome"))
+    limits = calls(function, "timeout") if isinstance(function, ast.AsyncFunctionDef) else ()
+    return any(limits) or any(given is not None for given in tries)
 
 
 def cells_named(reach: list[Function]) -> tuple[tuple[str, ...], tuple[str, ...]]:
