@@ -19,7 +19,8 @@ class Goal(NamedTuple):
 
 def judged(run: Mapping[str, Any]) -> list[Goal]:
     """Every goal of this stage, with its figure and whether it is met."""
-    return [*_speed(run), *_growth(run["scale"]), _snapshot(run["snapshot"])]
+    made = [*_speed(run), *_growth(run["scale"]), _snapshot(run["snapshot"])]
+    return [*made, *_wasm(run.get("wasm"))]
 
 
 def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
@@ -35,6 +36,19 @@ def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
         for name, most in zip(("encode", "decode"), budget, strict=True):
             got = made["k5"][name]
             yield Goal(f"K5 {name}, {path}", f"<= {most} x sha256", f"{got} x", got <= most)
+
+
+def _wasm(made: Mapping[str, Any] | None) -> Iterator[Goal]:
+    """K4; nothing where no engine was."""
+    if made is None:
+        return
+    for name, need in (("fresh", 10_000), ("pooled", 25_000)):
+        figure = f"{made[name]:,} ticks/s of one core ({made['language']})"
+        goal = f">= {need:,} ticks/s"
+        yield Goal(f"K4 wasm, {name} instances", goal, figure, made[name] >= need)
+    grown = made["trap_mb"]
+    name = f"K4 memory gained over {made['traps']:,} traps"
+    yield Goal(name, "<= 5 MB", f"{grown} MB", grown <= 5)
 
 
 def _rate(name: str, made: Mapping[str, Any], need: int, unit: str) -> Goal:

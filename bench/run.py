@@ -1,4 +1,4 @@
-"""The benchmarks: W1 to W8, K1, K2, K3, K5, L1 and growth (11).
+"""The benchmarks: W1 to W8, K1 to K5, L1 and growth (11).
 
 Pure and compiled run by turns, each round in fresh processes; a ratio to L1 is taken inside one
 process, then best and median of the rounds are reported.
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -41,6 +42,7 @@ class Size(NamedTuple):
     children: str
     snapshot: tuple[str, ...]
     workloads: dict[str, int]
+    wasm: tuple[str, str]  # ticks in a round, traps
 
 
 FULL = {
@@ -56,10 +58,12 @@ FULL = {
 QUICK = {"w1": 1000, "w2": 100, "w3": 20000, "w4": 500, "w5": 300, "w6": 3, "w7": 2000, "w8": 300}
 TINY = {"w1": 8, "w5": 4}
 SIZES = {
-    "full": Size(3, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000"), FULL),
-    "quick": Size(3, 1000, "1e3,1e4,3e4", "500,2000", ("100000", "100"), QUICK),
+    "full": Size(
+        3, 4000, "1e3,1e4,1e5,1e6", "1000,10000", ("1000000", "1000"), FULL, ("2000", "100000")
+    ),
+    "quick": Size(3, 1000, "1e3,1e4,3e4", "500,2000", ("100000", "100"), QUICK, ("1000", "5000")),
     # For the test of this program.
-    "tiny": Size(1, 20, "60,120", "5,10", ("2000", "2"), TINY),
+    "tiny": Size(1, 20, "60,120", "5,10", ("2000", "2"), TINY, ("10", "20")),
 }
 
 
@@ -118,6 +122,14 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def wasm(size: Size, path: str) -> dict[str, Any] | None:
+    """K4, or None where the engine is not installed."""
+    if find_spec("wasmtime") is None:
+        return None
+    ticks, traps = size.wasm
+    return program("wasm.py", path, "--times", ticks, "--traps", traps)
+
+
 def measure(size: Size) -> dict[str, Any]:
     """All figures of one run."""
     begin, load = perf_counter(), os.getloadavg()[0]
@@ -142,6 +154,7 @@ def measure(size: Size) -> dict[str, Any]:
         "workloads": whole,
         "scale": scale,
         "snapshot": taken,
+        "wasm": wasm(size, there[-1]),
         "seconds": round(perf_counter() - begin, 1),
     }
 

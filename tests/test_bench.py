@@ -56,7 +56,8 @@ def test_the_kernel_is_measured(run: dict[str, Any]) -> None:
         assert 500 < path["bytes_per_tick"] < 5000
     assert {"ticks", "records"} == {page.UNITS[name] for name in ("k1_order", "k2")}
     named = " ".join(goal["name"] for goal in run["goals"])
-    assert all(goal in named for goal in ("K1 order", "K2 open", "K3 verify"))
+    assert all(goal in named for goal in ("K1 order", "K2 open", "K3 verify", "K4 wasm, fresh"))
+    assert run["wasm"]["fresh"] > 0
 
 
 @pytest.mark.clause("K-42", "X-18")
