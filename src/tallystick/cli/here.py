@@ -21,14 +21,20 @@ from tallystick.modules.runners import Library, Runners
 from tallystick.node.config import Config
 from tallystick.node.host import close_node, open_node
 from tallystick.node.hosting import Modules
+from tallystick.node.keys import node_key
 from tallystick.node.node import Node
+from tallystick.node.wasm_cache import WasmCache
 
 T = TypeVar("T")
 
 
-def modules_of(*, check_all: bool = False) -> Modules:
-    """The runner of each world; compiled code is shared between them."""
-    library = Library()
+def modules_of(config: Config | None = None, *, check_all: bool = False) -> Modules:
+    """The runner of each world; compiled code is shared between them, and kept with `config`."""
+    kept = None
+    if config is not None:
+        keys = config.data / "keys"
+        kept = WasmCache(config.data / "cache" / "wasm", lambda: node_key(keys).pair)
+    library = Library(kept)
     lanes = {"builtin": Builtin()}
     return lambda blobs: Runners(blobs, library=library, lanes=lanes, check_all=check_all)
 
@@ -69,7 +75,7 @@ class HereClient:
 
 
 async def _open(config: Config, *, passive: bool) -> tuple[Node, Api]:
-    node = await open_node(config, modules_of(), passive=passive)
+    node = await open_node(config, modules_of(config), passive=passive)
     try:
         return node, await make_app(node)
     except BaseException:

@@ -115,7 +115,7 @@ def _with_node(folder: Path, act: Callable[[Node, str], Any]) -> None:
     files = {"app.py": template("hello")["app.py"].encode()}
 
     async def run() -> None:
-        node = await open_node(config, modules_of())
+        node = await open_node(config, modules_of(config))
         try:
             await act(node, await node.create("main", bundle_of(files)))
         finally:

@@ -68,7 +68,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _run(serving: Serving) -> dict[str, Any]:
     address = address_of(serving.config.http, insecure=serving.insecure)
     with Signals() as signals:
-        node = await open_node(serving.config, modules_of(check_all=serving.dev))
+        node = await open_node(serving.config, modules_of(serving.config, check_all=serving.dev))
         try:
             if serving.bundle is not None:
                 await take_up(node, serving, bundle_at(serving.bundle))

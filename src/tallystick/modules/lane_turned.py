@@ -8,7 +8,7 @@ code that lets an order out, by `repr`, by a tie or by a copy, answers otherwise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 _GIVE_SETS: Final = (
@@ -29,7 +29,7 @@ class _Kind(type):
 
 
 def _turned(base: Any) -> Any:
-    def members(self: Any) -> Iterator[Any]:
+    def members(self: Any) -> Any:
         return reversed(list(base.__iter__(self)))
 
     def shown(self: Any) -> str:

@@ -41,11 +41,15 @@ class Blobs(Protocol):
 
 
 class Library:
-    """Compiled artifacts by root hash; shared by the worlds of a node."""
+    """Compiled artifacts by root hash; shared by the worlds of a node.
 
-    def __init__(self) -> None:
+    `kept` is where compiled WASM may lie between two starts.
+    """
+
+    def __init__(self, kept: Any = None) -> None:
         self._compiled: dict[str, Compiled] = {}
         self.wasm: dict[str, Any] = {}
+        self.kept = kept
 
     def compiled(self, root: str, blobs: Blobs) -> Compiled:
         """The code of an artifact; refuses one that is not in the store or leaves the lane."""
@@ -189,7 +193,9 @@ class Runners:
     def _lane(self, kind: str) -> Runner | None:
         lane = self._lanes.get(kind)
         if lane is None and kind == "wasm":
-            lane = self._lanes[kind] = open_wasm(self._blobs, self._library.wasm)
+            lane = self._lanes[kind] = open_wasm(
+                self._blobs, self._library.wasm, self._library.kept
+            )
         return lane
 
     def _load(self, root: str) -> Loaded:

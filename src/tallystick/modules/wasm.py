@@ -16,7 +16,7 @@ from tallystick.errors import BadDefinition, NotCanonical, SchemaMismatch, Tally
 from tallystick.model.abi import Content, Halted, Ran, TickInput, read_output
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.limits import Limits
-from tallystick.modules.wasm_engine import ENGINE, FUEL_SCALE, Compiled, code_of
+from tallystick.modules.wasm_engine import ENGINE, FUEL_SCALE, Compiled, Kept, code_of
 from tallystick.modules.wasm_guest import Cap, Guest
 from tallystick.modules.wasm_raw import Outside, Plain, calls
 from tallystick.values import canon
@@ -60,8 +60,10 @@ class WasmLane:
         *,
         pooled: bool = True,
         layer: type[Plain] = calls,
+        kept: Kept | None = None,
     ) -> None:
         self._blobs = blobs
+        self._kept = kept
         self._known = {} if known is None else known  # shared by the worlds of a node
         self._pooled = pooled
         self._layer = layer
@@ -131,7 +133,7 @@ class WasmLane:
             if data is None:
                 message = f"the artifact {hash_text} is not in the store"
                 raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
-            known = self._known[hash_text] = Compiled(data)
+            known = self._known[hash_text] = Compiled(data, self._kept)
         return known
 
     def _run(self, call: Call) -> Answered | Halted:

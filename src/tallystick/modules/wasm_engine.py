@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Final
+from typing import Final, Protocol
 
 from wasmtime import Config, Engine, FuncType, MemoryType, Module, Trap, TrapCode, WasmtimeError
 
@@ -67,20 +67,30 @@ def interrupt() -> None:
     engine().increment_epoch()
 
 
+class Kept(Protocol):
+    """Where compiled code may lie between two starts; whoever gives one answers for its bytes."""
+
+    def get(self, name: bytes) -> bytes | None:
+        """What was put under a name, byte for byte, or None."""
+        ...
+
+    def put(self, name: bytes, data: bytes) -> None:
+        """Keep it, or not."""
+        ...
+
+
 class Compiled:
     """A module that keeps the ABI, compiled; shared by every world of a node."""
 
     __slots__ = ("binary", "entries", "module")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, kept: Kept | None = None) -> None:
         self.binary: Binary = read_binary(data)
-        try:
-            self.module = Module(engine(), data)
-        except WasmtimeError as why:
-            hint = "compile it without threads, 64-bit memory and other extensions"
-            said = str(why).splitlines()[0]
-            message = f"the module uses what the lane does not offer: {said}"
-            raise BadDefinition(message, code="wasm.feature", hint=hint) from why
+        name = sha256(data).digest() + ENGINE.encode() + _CONFIG_HASH.encode()
+        found = None if kept is None else _ready(kept.get(name))
+        self.module = found or _compiled(data)
+        if kept is not None and found is None:
+            kept.put(name, bytes(self.module.serialize()))
         self.entries = frozenset(_entries(self.module))
 
     @property
@@ -92,6 +102,24 @@ class Compiled:
         """Refuse an entrypoint that is not exported with the signature of the ABI."""
         if name not in self.entries:
             raise _export(f"the module exports no {name}(i32, i32) -> i64")
+
+
+def _ready(held: bytes | None) -> Module | None:
+    """Compiled code that this engine takes; another engine's is made anew."""
+    try:
+        return None if held is None else Module.deserialize(engine(), held)
+    except WasmtimeError:
+        return None
+
+
+def _compiled(data: bytes) -> Module:
+    try:
+        return Module(engine(), data)
+    except WasmtimeError as why:
+        hint = "compile it without threads, 64-bit memory and other extensions"
+        said = str(why).splitlines()[0]
+        message = f"the module uses what the lane does not offer: {said}"
+        raise BadDefinition(message, code="wasm.feature", hint=hint) from why
 
 
 def _entries(module: Module) -> list[str]:
