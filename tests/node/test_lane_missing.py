@@ -47,6 +47,7 @@ async def status(node: Node, world: str, workflow: str, key: str) -> str | None:
     return await node.look(world, ask)
 
 
+# tidy: one story, before and after.
 def test_only_the_cell_that_needs_the_engine_waits(tmp_path: Path) -> None:
     """AU-19: no engine is no outcome: the cell is suspended, others work; installed, it goes on."""
 

@@ -40,7 +40,7 @@ from tallystick.kernel.settle import CLOCK_MAX
 from tallystick.node.driver import Cut, Driver, Staged, Ticket, awaited_ns, tickets_of
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
-from tallystick.node.writer import Writer
+from tallystick.node.writer import Pace, Writer
 
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -48,16 +48,6 @@ _OVERDUE: Final = 8  # a snapshot waits for calm, but not for ever
 _ROUNDS: Final = 16
 Write = Callable[[list[Append]], list[Outcome]]
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
-
-
-class Pace(NamedTuple):
-    """When a commit is cut, and how often a snapshot is taken."""
-
-    max_frames: int = 256
-    max_bytes: int = 1024 * 1024
-    max_wait_ns: int = 2_000_000
-    snapshot_every: int = 10_000
-    catchup_rate: int = 1_000
 
 
 class Out(NamedTuple):

@@ -30,7 +30,7 @@ from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Ports
 from tallystick.node.duties import Duties
-from tallystick.node.engine import Engine, Out, Pace
+from tallystick.node.engine import Engine, Out
 from tallystick.node.files import Files, Lock
 from tallystick.node.gauges import Gauges
 from tallystick.node.governing import Governing
@@ -49,7 +49,7 @@ from tallystick.node.served import serve_executors
 from tallystick.node.split import SplitJournal
 from tallystick.node.watching import Watching
 from tallystick.node.work import Work
-from tallystick.node.writer import Writer
+from tallystick.node.writer import Pace, Writer
 
 _COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
 

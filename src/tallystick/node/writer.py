@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tallystick.errors import DiskFull, TallyError
 from tallystick.journal.base import Append, Outcome
@@ -23,6 +23,16 @@ Told = Callable[[list[Outcome] | TallyError], None]
 
 _IDLE_S: Final = 1.0
 _QUICK_S: Final = 0.001
+
+
+class Pace(NamedTuple):
+    """When a commit is cut, and how often a snapshot is taken."""
+
+    max_frames: int = 256
+    max_bytes: int = 1024 * 1024
+    max_wait_ns: int = 2_000_000
+    snapshot_every: int = 10_000
+    catchup_rate: int = 1_000
 
 
 class Writer:
