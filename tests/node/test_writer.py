@@ -60,3 +60,24 @@ def test_a_lock_is_given_back_once(tmp_path: Path) -> None:
     with pytest.raises(NotOwner):
         Lock(files)
     other.release()
+
+
+class Sleepy:
+    """A journal whose commits take a given time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def append(self, *_batch: Any) -> list[Any]:
+        if self.seconds:
+            time.sleep(self.seconds)
+        return []
+
+
+def test_a_disk_is_slow_until_it_has_shown_otherwise() -> None:
+    """K-26: commits leave the writer's thread only where they take less than a millisecond."""
+    quick = Writer(Sleepy(0), lambda *_: None)  # type: ignore[arg-type]
+    assert not quick.is_quick
+    assert any(quick.commit([]) == [] and quick.is_quick for _ in range(5_000))
+    slow = Writer(Sleepy(0.002), lambda *_: None)  # type: ignore[arg-type]
+    assert not any(slow.commit([]) == [] and slow.is_quick for _ in range(40))
