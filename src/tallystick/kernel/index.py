@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.model.hot_items import NAT, NUMBERS, SIZE, SIZES, TEXTS, get, pattern
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
@@ -109,7 +110,14 @@ class Stored(NamedTuple):
 
     def opened(self) -> Branch:
         """The same branch with sixteen places, for changing."""
-        return Branch(self.skip, tuple([self.kid(way) for way in range(16)]))
+        skip, bits, joined = self
+        kids: list[Child] = [None] * 16
+        at = 0
+        for way in range(16):
+            if bits >> way & 1:
+                kids[way] = joined[at : at + REF]
+                at += REF
+        return make(Branch, (skip, tuple(kids)))
 
 
 def _joined(skip: str, kids: list[bytes | None]) -> Stored:
@@ -118,7 +126,7 @@ def _joined(skip: str, kids: list[bytes | None]) -> Stored:
     for i, kid in enumerate(kids):
         if kid is not None:
             bits |= 1 << i
-    return Stored(skip, bits, b"".join([kid for kid in kids if kid is not None]))
+    return make(Stored, (skip, bits, b"".join([kid for kid in kids if kid is not None])))
 
 
 _LEAF_FORM: Final = pattern(re.escape(_LEAF) + get(SIZE))
@@ -147,7 +155,7 @@ def _leaf_of(data: bytes) -> Leaf | None:
     found = _LEAF_REST.match(data, stop)
     if found is None or found.end() + SIZES[found[1]] != len(data):
         return None
-    return Leaf(data[begin:stop].hex(), data[found.end() :])
+    return make(Leaf, (data[begin:stop].hex(), data[found.end() :]))
 
 
 def _stored_of(data: bytes) -> Stored | None:
@@ -166,7 +174,7 @@ def _stored_of(data: bytes) -> Stored | None:
         skip = TEXTS[ending[len(_SKIP) : -len(_BRANCH_TYPE)]]
     except (NotCanonical, ValueError):
         return None
-    return Stored(skip, bits, data[begin:stop])
+    return make(Stored, (skip, bits, data[begin:stop]))
 
 
 class Nodes:
@@ -357,9 +365,12 @@ def _shared(skip: str, items: Items, at: int) -> int:
 def _merge_kids(nodes: Nodes, node: Branch, items: Items, at: int) -> Child:
     stop = at + len(node.skip)
     groups: dict[int, Items] = {}
-    for item in items:
-        if item[0][at:stop] == node.skip:
-            groups.setdefault(int(item[0][stop], 16), []).append(item)
+    if len(items) == 1 and items[0][0][at:stop] == node.skip:  # nearly every branch far down
+        groups[int(items[0][0][stop], 16)] = items
+    else:
+        for item in items:
+            if item[0][at:stop] == node.skip:
+                groups.setdefault(int(item[0][stop], 16), []).append(item)
     kids = list(node.kids)
     for i, group in groups.items():
         kids[i] = _merge(nodes, kids[i], group, stop + 1)
@@ -371,7 +382,7 @@ def _collapsed(nodes: Nodes, skip: str, kids: list[Child]) -> Child:
     if not alive:
         return None
     if len(alive) > 1:
-        return Branch(skip, tuple(kids))
+        return make(Branch, (skip, tuple(kids)))
     only = kids[alive[0]]
     node = _opened(nodes, only)
     if isinstance(node, Branch):
@@ -386,7 +397,7 @@ def _build(items: Items, at: int) -> Child:
     if len(items) == 1:
         path, value = items[0]
         assert value is not None, "only writes are built"
-        return Leaf(path, value)
+        return make(Leaf, (path, value))
     first, last = items[0][0], items[-1][0]
     stop = at
     while first[stop] == last[stop]:
