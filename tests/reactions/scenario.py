@@ -32,6 +32,17 @@ def at_desk(root: Path, *texts: str, replays: bool = True, **more: Any) -> Itera
 
 
 @contextmanager
+def planted(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Something else in the place of a name, and back."""
+    was = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, was)
+
+
+@contextmanager
 def without(guard: str, answer: Any) -> Iterator[None]:
     """One guard switched off: whatever it is asked, it gives the same answer.
 
@@ -39,12 +50,9 @@ def without(guard: str, answer: Any) -> Iterator[None]:
     """
     room, _, name = guard.rpartition("__")
     module: Any = {"": guards, "keys": keys, "runs": runs, "place": file_place}[room]
-    was = getattr(module, name)
-    setattr(module, name, answer if callable(answer) else lambda *_args, **_more: answer)
-    try:
+    made = answer if callable(answer) else lambda *_args, **_more: answer
+    with planted(module, name, made):
         yield
-    finally:
-        setattr(module, name, was)
 
 
 def guarded(**switches: Any) -> Callable[[Scenario], Any]:

@@ -1,5 +1,6 @@
 """Actions: each kind asks for what it says, and its result can be used (F-05, F-21)."""
 
+# tidy: one test for each kind of action.
 from __future__ import annotations
 
 from pathlib import Path

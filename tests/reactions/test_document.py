@@ -144,6 +144,25 @@ BAD = [
     ("on: [{files: [a], command: true}]", "reaction.bad_value"),
     ("on: [{every: 1ms}]", "reaction.bad_value"),
     ("target: {kind: planet}", "reaction.bad_value"),
+    ("target: {kind: workspace, match: x}", "reaction.bad_value"),
+    ("target: {kind: file, match: ./x}", "reaction.bad_glob"),
+    ("target: 7", "reaction.bad_value"),
+    ("on: [{files: [a], changes: [painted]}]", "reaction.bad_value"),
+    ("on: [{frame: {type: A B}}]", "reaction.bad_value"),
+    ("on: 7", "reaction.bad_value"),
+    ("mode: {}", "reaction.bad_value"),
+    ("heal: 1", "reaction.bad_value"),
+    ("tags: [1]", "reaction.bad_value"),
+    ("policy: {rules: [{id: a, when: 7, else: deny, code: c}]}", "reaction.expression"),
+    ("policy: {rules: [{id: a, when: '{{ true }}', else: deny}]}", "reaction.bad_value"),
+    ("policy: {rules: [{when: '{{ true }}', else: deny, code: c}]}", "reaction.bad_value"),
+    ("actions: [{name: A, telemetry.emit: {name: n}}]", "reaction.bad_value"),
+    ("actions: [{name: a, file.delete: {path: x, on_user_edit: cry}}]", "reaction.bad_value"),
+    ("actions: [{name: a, telemetry.emit: {name: '{{ 1 +'}}]", "reaction.expression"),
+    (
+        "actions: [{name: a, telemetry.emit: {name: n}}, {name: a, telemetry.emit: {name: n}}]",
+        "reaction.bad_value",
+    ),
 ]
 
 
@@ -174,6 +193,26 @@ def test_yaml_is_strict() -> None:
         assert refused.value.findings[0].code == code
     one = load(DOCS, "one")
     assert [each.code for each in check([one, one])] == ["reaction.name"]
+
+
+def test_own_overlap_is_seen_below_any_target() -> None:
+    """G3: `./` globs are compared as they read below the targets that a definition can have."""
+    for target, wrote, meets in (
+        ("{kind: workspace}", "./a", True),
+        ('{kind: directory, match: "src/*"}', "src/x/a", True),
+        ('{kind: directory, match: "src/*"}', "lib/a", False),
+        ('{kind: file, match: "src/**"}', "src/deep/a", True),
+        ('{kind: file, match: "*.py"}', "./a", True),
+        ('{kind: file, match: "src/*.py"}', "lib/a", False),
+    ):
+        text = f"""
+reaction: x
+target: {target}
+on: [{{files: [./a]}}]
+writes: {{files: ["{wrote}"]}}
+actions: [{{name: a, telemetry.emit: {{name: n}}}}]
+"""
+        assert bool(check([load(text, "x")])) is meets, (target, wrote)
 
 
 # tidy: one observation, all of its fields.

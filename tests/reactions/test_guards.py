@@ -12,7 +12,7 @@ import pytest
 
 from tallystick.reactions import guards
 from tallystick.reactions.stamps import Stamp
-from tests.reactions.scenario import at_desk, guarded
+from tests.reactions.scenario import at_desk, guarded, planted
 
 HERE = Path(__file__).parent
 
@@ -78,21 +78,17 @@ def test_rx11_one_edit_causes_no_more_than_its_share(root: Path) -> None:
     each = each.replace('["in/**"]}]', '["in/*"], generated: true}]').replace(
         "out/x", "out/{{ target.name }}"
     )
-    was = guards.CAUSE_MAX
-    guards.CAUSE_MAX = 4  # type: ignore[misc]  # a small cap, so that few runs reach it
-    try:
-        with at_desk(root, FAN + "\n".join(rows), each) as desk:
-            desk.write("a.txt", "0")
-            desk.begin()
-            desk.write("a.txt", "1")
-            desk.settle_down()
-            assert len(desk.runs()) == 4
-            assert desk.outcomes("each").count(("denied", "cause_cap")) == 3
-            roots = {row["root_trigger_id"] for row in desk.told("TriggerOffered")}
-            assert len(roots) == 1
-            assert {row["depth"] for row in desk.told("TriggerOffered")} == {0, 1}
-    finally:
-        guards.CAUSE_MAX = was  # type: ignore[misc]
+    # A small cap, so that few runs reach it.
+    with planted(guards, "CAUSE_MAX", 4), at_desk(root, FAN + "\n".join(rows), each) as desk:
+        desk.write("a.txt", "0")
+        desk.begin()
+        desk.write("a.txt", "1")
+        desk.settle_down()
+        assert len(desk.runs()) == 4
+        assert desk.outcomes("each").count(("denied", "cause_cap")) == 3
+        roots = {row["root_trigger_id"] for row in desk.told("TriggerOffered")}
+        assert len(roots) == 1
+        assert {row["depth"] for row in desk.told("TriggerOffered")} == {0, 1}
 
 
 @pytest.mark.clause("F-21")

@@ -11,11 +11,11 @@ import pytest
 
 from tallystick.executors.base import Failed
 from tallystick.model.records import IntentDenied, IntentOpened
-from tallystick.reactions import runs
+from tallystick.reactions import cell_workspace, runs
 from tallystick.reactions.document import load
 from tallystick.reactions.finding import BadReaction
 from tests.reactions.desk import Desk
-from tests.reactions.scenario import at_desk, guarded, without
+from tests.reactions.scenario import at_desk, guarded, planted, without
 
 QUEUED = 500 if os.environ.get("TALLY_REACTIONS_FULL") else 30
 
@@ -131,7 +131,8 @@ def test_s45_the_kill_switch(tmp_path: Path) -> None:
     TALLY_REACTIONS_FULL=1 queues 500.
     """
     root = tmp_path / "w"
-    with at_desk(root, MANY, replays=QUEUED < 100) as desk:
+    # Fewer records per tick, so that a small queue is given up in more than one tick too.
+    with planted(cell_workspace, "DRAIN", 12), at_desk(root, MANY, replays=QUEUED < 100) as desk:
         desk.write("in/none", "")
         desk.begin()
         for i in range(QUEUED + 8):
