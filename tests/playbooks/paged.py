@@ -22,6 +22,7 @@ class Paged:
         self.failed: set[str] = set()
         self.url = ""
 
+    # tidy: one branch for each path of the service.
     def answer(self, path: str, query: dict[str, str]) -> tuple[int, Any]:
         """The answer to one request."""
         page = int(query.get("page", 1))

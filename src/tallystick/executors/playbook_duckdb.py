@@ -16,7 +16,7 @@ Outcome = dict[str, Any]
 
 
 async def query(act: Perform) -> Outcome:
-    """The rows of the last statement as a list of maps; error `task.unserved` without the driver."""
+    """The rows of the last statement as maps; error `task.unserved` without the driver."""
     if find_spec("duckdb") is None:
         return _error("not_found", "task.unserved", "the driver duckdb is not installed here")
     if act.inputs.get("database") not in (None, "", ":memory:"):

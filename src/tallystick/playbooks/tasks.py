@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks.render import fill, holds
+from tallystick.playbooks.render import fill, holds, passed
 from tallystick.playbooks.values import Scope
 from tallystick.values.expr import ExpressionFault
 
@@ -126,7 +126,7 @@ class Pipeline:
             # Defaults of the step and args of the task are seen by inputs as `args` are not:
             # they are what the tool is given.
             scope = self.scope(name)
-            args = fill({**self.defaults, **task.get("args", {})}, scope)
+            args = passed({**self.defaults, **task.get("args", {})}, scope)
             inputs = _render(task, scope)
         except ExpressionFault as why:
             self.settle(_expression(why))
