@@ -14,7 +14,9 @@ from tests.playbooks.kernel import PlayRig
 from tests.playbooks.stage import done
 from tests.rig import Rig
 
-TEXT = (Path(__file__).resolve().parents[2] / "examples/20-release/release.yaml").read_text("utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "examples/20-playbooks/release.yaml").read_text(
+    "utf-8"
+)
 GRANTS = {"http": {}, "file": {}}
 # tick -> what the net tells, shortened; tokens that live; runs and their open iterations
 TABLE: list[tuple[list[str], list[str], list[str]]] = [
