@@ -20,7 +20,9 @@ TEXT = (
     tool: {kind: python, code: "result = {'rows': ['x' * 100] * %d, 'n': 5, 'deep': {'a': 7}}"}
     result: {output_select: [n, {path: deep.a, as: a}]}
     set_ctx: {n: "{{ make.n }}", a: "{{ make.a }}", size: "{{ make._ref.bytes }}"}
-    next: {arcs: [{step: use, when: "{{ (make.rows | length) > 2000 }}", args: {big: "{{ make.rows }}"}}]}
+    next:
+      arcs:
+        - {step: use, when: "{{ (make.rows | length) > 2000 }}", args: {big: "{{ make.rows }}"}}
   - step: use
     tool:
       - name: count

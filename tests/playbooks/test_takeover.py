@@ -28,7 +28,7 @@ LIMIT = ", spec: {policy: {lifecycle: {%s}}}"
 
 @pytest.mark.clause("N-23", "K-47")
 def test_a_receipt_of_an_older_attempt_settles_nothing() -> None:
-    """PB-19: the next attempt is journaled; the old receipt is dropped and recorded; one is done."""
+    """PB-19: the next attempt is journaled; the old receipt is dropped, recorded; one is done."""
     rig = PlayRig()
     rig.request(TEXT % "")
     old = rig.jobs.all[-1]
@@ -109,6 +109,7 @@ class Steps:
 '''
 
 
+# tidy: one life of a run, with two workers.
 @pytest.mark.clause("N-03", "N-23")
 def test_a_killed_worker_is_taken_over(tmp_path: Path) -> None:
     """PB-19: kill -9 in the middle of a run; another worker makes the next attempt, done once."""
