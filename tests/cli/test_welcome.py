@@ -1,4 +1,4 @@
-"""The way in for a browser: told when there is a page to open, and opened only where somebody is."""
+"""The way in for a browser: told when there is a page to open, opened only where somebody is."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def test_a_link_is_told_once_there_are_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: bool
 ) -> None:
     """09 section 2: the link holds a code that opens one session; without the UI there is none."""
+    # tidy: one story, told in its order.
     opened: list[str] = []
     monkeypatch.setattr(node_serving.webbrowser, "open", opened.append)
     monkeypatch.setattr(node_serving, "files", lambda _package: tmp_path / "package")
