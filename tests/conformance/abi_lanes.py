@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -21,22 +22,31 @@ from tallystick.values import canon
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SOURCES = EXAMPLES / "12-wasm-counter"
-LANES = ("class", "function", "wat", "c")
+LANES = ("class", "function", "wat", "c", "assemblyscript")
 CLANG = shutil.which("clang")
+# `npm install -g assemblyscript`, or the path of its compiler.
+ASC = os.environ.get("TALLY_ASC") or shutil.which("asc")
+TOOLS = {"c": CLANG, "assemblyscript": ASC}
+ASC_FLAGS = ["-O", "--runtime", "stub", "--use", "abort="]
 FLAGS = ["--target=wasm32", "-mmutable-globals", "-O2", "-nostdlib"]
 LINK = ["-Wl,--no-entry", "-Wl,--export=__stack_pointer", "-Wl,-z,stack-size=8192"]
 
 
 @cache
 def wasm(lane: str) -> bytes:
-    """The binary of the counter; for C the compiler must be there."""
+    """The binary of the counter; what compiles it must be there."""
     if lane == "wat":
         return bytes(wat2wasm((SOURCES / "counter.wat").read_text("utf-8")))
-    assert CLANG is not None, "who asks for C has looked for clang"
+    tool = TOOLS[lane]
+    assert tool is not None, "who asks for a language has looked for its compiler"
     with TemporaryDirectory() as folder:
         made = Path(folder) / "counter.wasm"
-        command = [CLANG, *FLAGS, *LINK, "-o", str(made), str(SOURCES / "counter.c")]
-        subprocess.run(command, check=True)
+        if lane == "c":
+            command = [tool, *FLAGS, *LINK, "-o", str(made), str(SOURCES / "counter.c")]
+        else:
+            source = shutil.copy(SOURCES / "counter.ts", folder)
+            command = [tool, str(source), *ASC_FLAGS, "--outFile", str(made)]
+        subprocess.run(command, check=True, cwd=folder)
         return made.read_bytes()
 
 
