@@ -54,3 +54,7 @@ def fetch(
         case Page(phase="pausing"), Timer.Ok(corr="again"):
             return ask(state, ctx)
     return state
+
+
+# For `tally check`: an address that a grant can allow.
+app.check(fetch, events=[Wanted(url="http://example.com/")])

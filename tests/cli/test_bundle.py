@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tallystick.cli.shape import misfit
+from tallystick.cli.sources import bundle_at
 from tallystick.cli.table import VERBS
 from tests.cli.runs import tally
+from tests.conformance.abi_lanes import app_of, wasm
 
 COUNTER = """
 def tick(state, event, ctx):
@@ -133,3 +135,19 @@ def test_definitions_that_are_no_json_are_refused(tmp_path: Path):
         done = tally("bundle", "show", str(tmp_path / name), "--json")
         assert (done.code, done.problem["code"]) == (2, "def.bad_value")
         assert name in done.problem["detail"]
+
+
+def test_a_wasm_file_is_the_artifact_of_its_module(tmp_path: Path) -> None:
+    """A path to a `.wasm` file beside the definitions gives the bundle that its bytes make."""
+    made = app_of("wat").bundle
+    definitions = [dict(each) for each in made.definitions()]
+    for each in definitions:
+        if each["$kind"] == "defmodule":
+            each["runtime"] = {"kind": "wasm", "artifact": {"path": "counter.wasm"}}
+    rows = {
+        k: [{"name": r["name"]} for r in v] for k, v in made.manifest.items() if type(v) is list
+    }
+    manifest = {**made.manifest, **rows}
+    (tmp_path / "all.json").write_text(json.dumps([*definitions, manifest]))
+    (tmp_path / "counter.wasm").write_bytes(wasm("wat"))
+    assert bundle_at(tmp_path).root == made.root

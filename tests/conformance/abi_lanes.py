@@ -8,17 +8,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from wasmtime import wat2wasm
 
-from tallystick.kernel.catalogues import Catalogues
-from tallystick.model.bundle import make_bundle
-from tallystick.model.manifest_sources import canonical_sources
-from tallystick.modules.runners import Library
-from tallystick.testing.sources import Built, built
+from tallystick.testing.sources import Built, built, in_wasm
 from tallystick.testing.world import TestWorld
-from tallystick.values import canon
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SOURCES = EXAMPLES / "12-wasm-counter"
@@ -71,29 +65,6 @@ def app_of(lane: str) -> Built:
         return built(_function_source())
     made = built(_class_source())
     return made if lane == "class" else in_wasm(made, wasm(lane))
-
-
-def in_wasm(made: Built, code: bytes) -> Built:
-    """The same definitions, with a WASM module where the Python one was."""
-    hash_text = canon.hash_of(code)
-    definitions = [_moved(dict(each), hash_text) for each in made.bundle.definitions()]
-    manifest: dict[str, Any] = dict(made.bundle.manifest)
-    for section, rows in manifest.items():
-        if isinstance(rows, list):
-            manifest[section] = [{"name": row["name"]} for row in rows]
-    sources = canonical_sources([*definitions, manifest])
-    bundle = make_bundle(*sources, {hash_text: code})
-    return Built(made.app, bundle, Library(), Catalogues())
-
-
-def _moved(definition: dict[str, Any], hash_text: str) -> dict[str, Any]:
-    if definition["$kind"] == "defmodule":
-        artifact = {"kind": "wasm_module", "hash": hash_text}
-        definition["runtime"] = {"kind": "wasm", "artifact": artifact}
-    if definition["$kind"] == "defworkflow":
-        definition["impl"] = {**definition["impl"], "entrypoint": "counter"}
-        definition["determinism"] = "strict"
-    return definition
 
 
 def world_of(lane: str) -> TestWorld:

@@ -9,9 +9,10 @@ import pytest
 from tallystick.kernel.inputs import Submit
 from tallystick.model.abi import Ran, TickInput
 from tallystick.model.records import EventAdmitted, Ticked
+from tallystick.testing.sources import in_wasm
 from tallystick.testing.world import TestWorld
 from tallystick.values import canon
-from tests.conformance.abi_lanes import LANES, TOOLS, app_of, in_wasm, world_of
+from tests.conformance.abi_lanes import LANES, TOOLS, app_of, world_of
 from tests.modules.wasm_world import Given
 
 ADD, RESET, FULL = "counter/Add@1", "counter/Reset@1", "counter/Full@1"

@@ -16,6 +16,7 @@ from tallystick.model.bundle_python import is_source, python_bundle
 from tallystick.model.definitions import refusal
 from tallystick.model.manifest_sources import Sources, read_sources
 from tallystick.modules.source import bundle_of
+from tallystick.values import canon
 
 STRUCTURAL: Final = "structural"
 _DOCUMENTS: Final = (".json", ".yaml", ".yml")
@@ -148,12 +149,21 @@ def _read(path: Path) -> list[Any]:
 
 
 def _with_artifact(document: Any, base: Path, artifacts: dict[str, bytes]) -> Any:
-    """A module whose artifact is `{"path": "code"}` gets that folder as its python bundle."""
+    """A module whose artifact is `{"path": "code"}` gets that folder as its python bundle.
+
+    A path to a `.wasm` file is a WASM module.
+    """
     runtime: Any = document.get("runtime") if isinstance(document, Mapping) else None
     artifact: Any = runtime.get("artifact") if isinstance(runtime, Mapping) else None
     if not isinstance(artifact, Mapping) or "path" not in artifact:
         return document
     folder = base / str(artifact["path"])
+    if folder.suffix == ".wasm" and folder.is_file():
+        data = folder.read_bytes()
+        hash_text = canon.hash_of(data)
+        artifacts[hash_text] = data
+        source = {"kind": "wasm_module", "hash": hash_text}
+        return {**document, "runtime": {**runtime, "artifact": source}}
     if not folder.is_dir():
         raise _not_found(folder)
     root, made = python_bundle(

@@ -21,6 +21,7 @@ from tallystick.testing.explore import explore
 from tallystick.testing.golden import golden
 from tallystick.testing.lawful import assert_law
 from tallystick.testing.search import check_workflow
+from tallystick.testing.sources import in_wasm
 from tallystick.testing.transition import tick
 from tallystick.testing.world import TestWorld
 
@@ -36,6 +37,7 @@ __all__ = [
     "error",
     "explore",
     "golden",
+    "in_wasm",
     "late",
     "malformed",
     "ok",

@@ -12,6 +12,7 @@ from tallystick.model.bundle import make_bundle
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.modules.runners import Library
 from tallystick.modules.source import app_of
+from tallystick.values import canon
 from tallystick.workflow.build import build
 from tallystick.workflow.bundle import Bundle
 
@@ -78,3 +79,31 @@ def _denying(bundle: Any, effects: list[str]) -> Any:
     sources = canonical_sources([*bundle.definitions(), policy, manifest])
     artifacts = {hash_: held.data for hash_, held in bundle.artifacts.items()}
     return make_bundle(*sources, artifacts)
+
+
+def in_wasm(app: Any, code: bytes) -> Built:
+    """The same definitions with a WASM module where the Python code was.
+
+    The module exports each workflow under the name of its function or class.
+    """
+    made = built(app)
+    hash_text = canon.hash_of(code)
+    definitions = [_moved(dict(each), hash_text) for each in made.bundle.definitions()]
+    manifest: dict[str, Any] = dict(made.bundle.manifest)
+    for section, rows in manifest.items():
+        if isinstance(rows, list):
+            manifest[section] = [{"name": row["name"]} for row in rows]
+    sources = canonical_sources([*definitions, manifest])
+    bundle = make_bundle(*sources, {hash_text: code})
+    return Built(made.app, bundle, Library(), Catalogues())
+
+
+def _moved(definition: dict[str, Any], hash_text: str) -> dict[str, Any]:
+    if definition["$kind"] == "defmodule" and definition["runtime"]["kind"] == "python":
+        artifact = {"kind": "wasm_module", "hash": hash_text}
+        definition["runtime"] = {"kind": "wasm", "artifact": artifact}
+    if definition["$kind"] == "defworkflow":
+        entry = definition["impl"]["entrypoint"].rpartition(":")[2]
+        definition["impl"] = {**definition["impl"], "entrypoint": entry}
+        definition["determinism"] = "strict"
+    return definition
