@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tallystick.governance.patch import Blobs, bundle_of, compiled, derived, reb
 from tallystick.governance.sealed import check_sealed
 from tallystick.model.bundle import Bundle
 from tallystick.model.lower_words import REFUSALS
+from tallystick.modules.source import bundle_of as source_bundle
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair, bundle_statement
 from tests.governance.apps import TILL, app
@@ -243,3 +245,26 @@ def test_python_from_elsewhere_is_sealed() -> None:
     for bad in (other, sealed(mallory), other.sealed(canon.encode({})), other.sealed(b"x")):
         assert refusal(lambda bad=bad: check_sealed(bad, BASE, people)).code == "bundle.unsigned"
     check_sealed(sealed(alice), BASE, people)
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "11-upgrade" / "app.py"
+
+
+@pytest.mark.clause("X-20")
+def test_an_upcast_covers_a_lost_arm() -> None:
+    """AG-27: a workflow's event may lose an arm that an upcast reads on; without it, it may not."""
+    new = EXAMPLE.read_text("utf-8")
+    old = (
+        new.replace("event: SoldIn |", "event: Sold |")
+        .replace('case SoldIn(cents=cents, currency="EUR"):', "case Sold(cents=cents):")
+        .replace(
+            "        case SoldIn():\n            return held.replace(foreign=held.foreign + 1)\n",
+            "",
+        )
+        .replace("@app.upcast(Sold, SoldIn)\n", "")
+    )
+    before = source_bundle({"app.py": old.encode()})
+    after = source_bundle({"app.py": new.encode()})
+    assert {row["kind"] for row in derived(after, before).summary["added"]} == {"module", "upcast"}
+    bare = source_bundle({"app.py": new.replace("@app.upcast(Sold, SoldIn)\n", "").encode()})
+    assert refusal(lambda: derived(bare, before)).code == "schema.not_additive"

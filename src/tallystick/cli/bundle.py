@@ -60,7 +60,7 @@ VERBS = (
         _runs("check_path"),
         (
             arg("path"),
-            opt("against", "what must not change under this bundle"),
+            opt("against", "what must not change: a bundle, or `active` for that of the world"),
             flag("canonical", "print the canonical definitions"),
             flag("strict", "warnings count"),
             AUTHORITY,

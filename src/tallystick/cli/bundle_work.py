@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
 
 from tallystick.authority.policy import policy_findings
 from tallystick.cli import show, sources
+from tallystick.cli.request import Request
 from tallystick.cli.vendor import vendored
-from tallystick.cli.verb import BAD, NO, OK, Done, Options
+from tallystick.cli.verb import BAD, NO, OK, Done, Options, W, filled
+from tallystick.governance.patch import Blobs, bundle_of
 from tallystick.model.bundle import Bundle
 from tallystick.model.bundle_authority import structural_authority
 from tallystick.model.check import check, check_bundle, shown
 from tallystick.model.definitions import Finding
 from tallystick.values import canon
+
+ACTIVE: Final = "active"
 
 
 def build_path(_call: Any, options: Options) -> Done:
@@ -29,10 +33,23 @@ def build_path(_call: Any, options: Options) -> Done:
     return Done({"bundle": bundle.root, "path": str(out), "size": len(data)})
 
 
-def findings_at(path: str, against: str | None, authority: str | None) -> list[Finding]:
+def active_bundle(call: Any) -> Bundle:
+    """The bundle that is active in the world of the command, asked of its node."""
+    world = filled(W, call, {})
+    manifest = call.ask(Request("GET", world))["manifest"]
+
+    def get(digest: bytes) -> bytes | None:
+        path = f"{world}/blobs/{canon.text_of(digest)}"
+        held: bytes = call.reply(Request("GET", path)).body
+        return held
+
+    return bundle_of(canon.raw_of(manifest), Blobs(get))
+
+
+def findings_at(path: str, against: Bundle | None, authority: str | None) -> list[Finding]:
     """Everything that is wrong with a path where a bundle is expected."""
     place = Path(path)
-    active = sources.bundle_at(against).catalogue() if against else None
+    active = None if against is None else against.catalogue()
     if sources.is_built(place):
         return check_bundle(sources.built_bundle(place), active, policies=policy_findings)
     found, artifacts = sources.sources_at(place)
@@ -41,9 +58,13 @@ def findings_at(path: str, against: str | None, authority: str | None) -> list[F
     return check(found, active, artifacts=artifacts, policies=policy_findings)
 
 
-def check_path(_call: Any, options: Options) -> Done:
+def check_path(call: Any, options: Options) -> Done:
     """Every finding; 2 on errors, 1 on warnings with `--strict`, else 0."""
-    found = findings_at(options["path"], options["against"], options["authority"])
+    given = options["against"]
+    against = None
+    if given is not None:
+        against = active_bundle(call) if given == ACTIVE else sources.bundle_at(given)
+    found = findings_at(options["path"], against, options["authority"])
     errors = sum(not finding.warning for finding in found)
     value: dict[str, Any] = {
         "ok": not errors,

@@ -182,7 +182,7 @@ def _length(text: str) -> int:
 def _blockers(console: Console, where: Any) -> None:
     """What is open, one a line."""
     for kind, detail in where.get("blockers", ()):
-        place = f"{detail.get('workflow')}[{detail.get('key')}]"
+        place = f"{detail.get('workflow')}[{_key(detail)}]"
         if kind == "intent_open":
             held = "" if detail.get("hold") is None else f"  held: {detail['hold']['kind']}"
             text = f"{detail['intent']}  {detail['effect']}  of {place}{held}"
@@ -191,6 +191,14 @@ def _blockers(console: Console, where: Any) -> None:
         else:
             text = f"{place}  {detail.get('status', '')} since seq {detail.get('since_seq', '-')}"
         console.print(f"  {kind:<12} {escape(text)}", soft_wrap=True, highlight=False)
+
+
+def _key(detail: Any) -> str:
+    """The key of a cell as people wrote it."""
+    from tallystick.values import canon  # noqa: PLC0415  # only a refusal shows keys
+
+    raw = bytes.fromhex(str(detail.get("key", "")))
+    return show.text_of(canon.decode(raw)) if raw else ""
 
 
 def _revoke(call: Any, options: Options) -> Done:

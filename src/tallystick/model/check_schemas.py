@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from tallystick.errors import BadDefinition
@@ -97,11 +97,37 @@ def check_additive(work: Work) -> None:
             broken |= {} if where is None else {at.def_name: where}
     for name, where in broken.items():
         # What breaks inside a referred schema is that schema's to answer for.
-        if _owner(work, name, where) in broken:
+        if _owner(work, name, where) in broken or _is_read_on(work, name):
             continue
         message = f"{name} is active, and this change refuses or changes old values"
         hint = f"write {names.stem_of(name)}@{names.version_of(name) + 1} and an upcast to it"
         work.add("schema.not_additive", Place(name, f"/type{where}"), message, hint)
+
+
+def _is_read_on(work: Work, name: str) -> bool:
+    """True for the event of a workflow whose lost arms are read as other ones by upcasts.
+
+    Such a variant is made at each tick and never kept: what is kept are the events that its arms
+    are, so it may change as long as each of them still finds an arm.
+    """
+    assert work.against is not None, "only asked about a change"
+    variant = work.kinds["defschema"][name]["type"].get("variant")
+    flows = [flow for flow in work.against.workflows.values() if flow.event.name == name]
+    if not isinstance(variant, Mapping) or not flows:
+        return False
+    arms = {arm["ref"] for arm in variant.values() if isinstance(arm, Mapping) and "ref" in arm}
+    steps = {row["from"]: row["to"] for _, row in work.own("defupcast")}
+    return all(_leads_into(steps, arm, arms) for flow in flows for arm in flow.arms)
+
+
+def _leads_into(steps: Mapping[str, str], start: str, ends: Container[str]) -> bool:
+    for _ in range(len(steps) + 1):
+        if start in ends:
+            return True
+        if start not in steps:
+            return False
+        start = steps[start]
+    return False
 
 
 def _owner(work: Work, name: str, where: str) -> str | None:
