@@ -31,7 +31,16 @@ from tallystick.reactions.document import Definition, load
 from tallystick.reactions.heads import Head, bare_id, head_of
 from tallystick.reactions.observation import Derived, Observation, Request
 from tallystick.reactions.stamps import Stamps
-from tallystick.reactions.tree import DIRECTORY, FILE, LINK, Tree, TreeNode, tree_id, with_changes
+from tallystick.reactions.tree import (
+    DIRECTORY,
+    FILE,
+    LINK,
+    Tree,
+    TreeNode,
+    listings,
+    tree_id,
+    with_changes,
+)
 from tallystick.reactions.tree import EMPTY as NOTHING
 from tallystick.reactions.triggers import derive
 from tallystick.values import canon
@@ -259,7 +268,7 @@ class Desk(Rig):
             observed_at=seen.observed_at,
             triggers=made.triggers,
             outcomes=made.outcomes,
-            blobs=made.blobs,
+            blobs=[*made.blobs, *listings(seen.after, seen.before or NOTHING).values()],
         )
         self.tree, self.n = seen.after, seen.n
         return made

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from tallystick.kernel.reach import Marks
+from tallystick.model.records import Ticked
+from tallystick.node.worlds import marks_of
 from tallystick.reactions import cell_workspace, guards, runs
 from tallystick.reactions.cell_lane import lane
 from tallystick.reactions.cell_run import run
@@ -16,9 +19,11 @@ from tallystick.reactions.heads import bare_id, head_of
 from tallystick.reactions.keys import fingerprint
 from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import FILE, TreeNode, make
+from tallystick.reactions.tree import load as load_tree
 from tallystick.values import canon
-from tests.reactions.desk import WS, Desk
+from tests.reactions.desk import WS, Desk, look
 from tests.reactions.scenario import at_desk, planted
+from tests.rig import WORLD
 
 PLAIN = """
 reaction: plain
@@ -319,3 +324,39 @@ def test_forgotten_stamps_explain_nothing(tmp_path: Path) -> None:
         assert desk.fold().entries() == []
         assert desk.stamps.by_content(stamp.post_id) == ()
         assert not guards.is_self(desk.definitions[0], (WS, b"out/x"), stamp.post_id, desk.stamps)
+
+
+@pytest.mark.clause("F-23", "F-09")
+def test_collecting_garbage_keeps_what_reactions_need(tmp_path: Path) -> None:
+    """GC: after a snapshot and a sweep the tree is read back, and what waited still runs."""
+    waiting = plain("policy: {profile: careful}\nreads: {files: ['**']}").replace(
+        '"*.txt"', '"**/*.txt"'
+    )
+    with at_desk(tmp_path / "w", waiting, replays=False) as desk:
+        desk.write("deep/down/b.txt", "0")
+        edited(desk)
+        desk.work()
+        desk.write("deep/down/b.txt", "2")
+        desk.observe(flags=("startup",))
+        assert desk.outcomes()[-1] == ("deferred", "unsettled")
+        for _ in range(3):
+            desk.driver.snapshot()
+            desk.driver.flush()
+            desk.pass_ms(1)
+        before = len(list(desk.journal.blobs(WORLD)))
+        desk.journal.sweep(WORLD, marks_of(desk.journal, desk.world))
+        after = len(list(desk.journal.blobs(WORLD)))
+        assert after <= before
+        root = desk.workspace()["tree"]["blob"]
+        tree = load_tree(canon.raw_of(root), desk.driver.blobs.get)
+        assert tree[b"deep/down/b.txt"].id == look(tmp_path / "w")[b"deep/down/b.txt"].id
+        # The state alone, without the tick that made the blobs, leads to every directory.
+        last = [r for r in desk.records(Ticked) if r.workflow == "sys/workspace@1"][-1]
+        marks = Marks(desk.driver.blobs, desk.world.catalogue)
+        marks.manifest(desk.world.manifest)
+        marks.record(last._replace(blobs=None))
+        for path in (b"", b"deep", b"deep/down"):
+            assert tree[path].id in marks.kept, path
+        desk.pass_ms(31_000)
+        desk.work()
+        assert desk.runs()[-1]["outcome"] == "complete"
