@@ -73,5 +73,8 @@ def test_an_example_is_short_and_loads(folder: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    """AU-29 control: the tests above ran over something."""
-    assert len(FOLDERS) >= 10
+    """AU-29 control: the tests above ran over something, and every example replays its worlds."""
+    assert len(FOLDERS) >= 15
+    for folder in FOLDERS:
+        text = (folder / "test_app.py").read_text("utf-8")
+        assert "assert_replays()" in text or "crash_everywhere(" in text, folder.name
