@@ -253,3 +253,32 @@ def test_large_events_are_read_back() -> None:
     assert isinstance(step, Step)
     assert isinstance(step.given, Submit)
     assert canon.decode(step.given.value)["do"] == "x" * 70_000
+
+
+@pytest.mark.clause("X-08", "X-21")
+def test_a_what_if_goes_through_an_upgrade() -> None:
+    """AG-31: recorded changes of the manifest happen again; pinned cells stay pinned."""
+    from tests.kernel.parcels import PARCEL, SENT, Release, parcel_rig, planned, upgrade
+
+    rig = parcel_rig()
+    begin = rig.world.seq
+    for name in ("a", "b", "c"):
+        rig.send(SENT, {"id": name, "kg": 1})
+    upgrade(rig, Release("two"), planned(rig, a="pin"))
+    for name in ("a", "b", "d"):
+        rig.send(SENT, {"id": name, "kg": 2})
+    first = next(s for s in steps(opened(rig, begin), tail(rig, begin)))
+    made = what_if(rig, begin, [{"seq": first.seq, "event": {"id": "a", "kg": 9}}])
+
+    def told(world: Any, name: str) -> list[str]:
+        from tallystick.model.cells import CellId
+
+        cell = world.cell(CellId(PARCEL, canon.encode(name)))
+        found: list[str] = canon.decode(world.state_of(cell))["log"]
+        return found
+
+    assert told(made, "a") == ["one Sent:9", "one Sent:2"]
+    for name in ("b", "c", "d"):
+        assert told(made, name) == told(rig.world, name)
+    assert made.manifest == rig.world.manifest
+    assert made.pinned == 1

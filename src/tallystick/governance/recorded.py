@@ -8,15 +8,18 @@ its number there, because under other code the same request has another id.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+from tallystick.kernel import plans
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.inputs import (
+    Activate,
     Assume,
     Clock,
     Decide,
     Input,
     Operate,
+    Planned,
     Progress,
     RevokeGrant,
     RevokeKey,
@@ -26,8 +29,10 @@ from tallystick.kernel.inputs import (
 )
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import KERNEL, params_digest
+from tallystick.kernel.reach import Marks
 from tallystick.kernel.world import World
 from tallystick.model import records
+from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import IntentDenied, IntentOpened, Record, Stamp
 
@@ -213,6 +218,21 @@ def _grant_revoked(_: Blobs, sample: Sample, record: records.GrantRevoked) -> In
     return RevokeGrant(sample, record.name, record.principal, record.reason)
 
 
+def _activated(blobs: Blobs, sample: Sample, record: records.BundleActivate) -> Input:
+    """The change itself; who proposed and approved it belongs to the recorded history alone."""
+    plan = {} if record.plan is None else {r.cell: r for r in plans.rows(record.plan, blobs)}
+    planned = {tuple(cell): Planned(row.seq, row.action) for cell, row in plan.items()}
+    marks = Marks(blobs, _no_catalogue)
+    marks.record(record)
+    held = {digest: data for digest in marks.kept if (data := blobs.get(digest)) is not None}
+    ids = (record.bundle, record.to, record.from_ or b"")
+    return Activate(sample, *ids, held, record.principal, cast("Any", planned))
+
+
+def _no_catalogue(_manifest: bytes) -> Catalogue:
+    raise AssertionError("a change of the manifest names no typed values")
+
+
 Read = Callable[[Blobs, Sample, Any], Any]
 
 _READ: Final[dict[type, Read]] = {
@@ -229,4 +249,5 @@ _READ: Final[dict[type, Read]] = {
     records.KeyTrusted: _trusted,
     records.KeyRevoked: _key_revoked,
     records.GrantRevoked: _grant_revoked,
+    records.BundleActivate: _activated,
 }

@@ -19,9 +19,20 @@ from tallystick.governance.recorded import Asked, Requests, Step, place_of
 from tallystick.governance.smallest import smallest
 from tallystick.kernel.draft import Frame
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.inputs import Assume, Clock, Input, Progress, Sample, Submit
+from tallystick.kernel.inputs import (
+    Activate,
+    Assume,
+    Clock,
+    Input,
+    Planned,
+    Progress,
+    Sample,
+    Submit,
+)
 from tallystick.kernel.machine import accept, advance, submit
 from tallystick.kernel.parts import KERNEL
+from tallystick.kernel.plans import CONTINUE, PIN
+from tallystick.kernel.quiescence import open_cells
 from tallystick.kernel.settle import OWN, next_due_ns
 from tallystick.kernel.world import World
 from tallystick.model.records import (
@@ -243,6 +254,8 @@ class Rerun:
         given = step.given
         if isinstance(given, Progress):
             given = given._replace(world=self.world.id)
+        elif isinstance(given, Activate):
+            given = self._replanned(given)
         try:
             frame = submit(self.world, given)
         except TallyError as why:
@@ -251,6 +264,21 @@ class Rerun:
             self.trail.refusals.append(Refusal(step.seq, given, why))
             return
         self._fold(frame)
+
+    def _replanned(self, given: Activate) -> Activate:
+        """A recorded change with a plan for the cells that are open here, as recorded if it was."""
+        for digest, data in given.blobs.items():
+            self.world.blobs.put(digest, data)
+        workflows = self.world.catalogue(given.manifest).workflows
+        known = given.plan or {}
+        plan: dict[tuple[str, bytes], Planned] = {}
+        for each in open_cells(self.world):
+            ident = (each.detail["workflow"], bytes.fromhex(each.detail["key"]))
+            action = known[ident].action if ident in known else CONTINUE
+            if ident[0] not in workflows:
+                action = PIN  # it can only finish under what it has
+            plan[ident] = Planned(each.detail["since_seq"], action)
+        return given._replace(expect_manifest=self.world.manifest, plan=plan)
 
     def _advance(self, most: int | None = None) -> None:
         """Run ticks until nothing is ready, or until there were as many as wanted."""
