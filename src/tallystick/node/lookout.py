@@ -227,17 +227,12 @@ class Lookout:
             batch = None  # nothing was ever seen, so there is nothing to hold back
         if batch is not None:
             await self._reload(batch.after)
-        view = await self._projected.now(self.kept.world)
-        if self._stamps_log is not None:
-            self._stamps_log.read(view.stamps)
         asked, self._asked = self._asked, []
         try:
-            sources = self._sources(view, [command for command, _ in asked])
-            if batch is not None or sources.some:
-                told = await self._observe(batch, view, sources)
-                for command, future in asked:
-                    if not future.done():
-                        future.set_result(_made_by(told, command))
+            told = await self._observe(batch, [command for command, _ in asked])
+            for command, future in asked:
+                if not future.done():
+                    future.set_result(_made_by(told, command))
         except BaseException:
             self._asked = [*asked, *self._asked]
             raise
@@ -314,20 +309,38 @@ class Lookout:
         scheduled = any("every_ms" in e for d in self.loading.definitions for e in d["on"])
         return now_ns + 1_000_000_000 if scheduled else 1 << 62
 
-    # tidy: one observation, all of its fields.
     async def _observe(
-        self, batch: Difference | None, view: Reactive, sources: Sources
+        self, batch: Difference | None, asked: list[Request]
     ) -> list[dict[str, Any]]:
         """Offer what was seen as observations; the triggers that were made."""
+        async with self._projected.holding(self.kept.world) as view:
+            if self._stamps_log is not None:
+                self._stamps_log.read(view.stamps)
+            sources = self._sources(view, asked)
+            if batch is None and not sources.some:
+                return []
+            seen, upto = self._seen(batch, view, sources), view.seq
+            # A large tree takes a while, and others have the io thread meanwhile.
+            derived = await asyncio.to_thread(self._derived, seen, batch)
+        listings = {} if batch is None else batch.listings
+        blobs = {**listings, **{canon.digest_of(data): data for data in derived.blobs}}
+        if not await self._offered(seen, derived, blobs, upto):
+            await self._begin_again()
+            return []
+        self.known = True
+        if batch is not None:
+            self.watcher.accepted(batch)
+        return derived.triggers
+
+    def _seen(self, batch: Difference | None, view: Reactive, sources: Sources) -> Observation:
         before = self.watcher.known
-        after = before if batch is None else batch.after
-        seen = Observation(
+        return Observation(
             world_id=self.kept.world,
             workspace_id=self.kept.workspace_id,
             n=self.n + 1,
             observed_at=self._node.clock.now_ns(),
             before=before if self.known else None,
-            after=after,
+            after=before if batch is None else batch.after,
             definitions=self.loading.definitions,
             stamps=view.stamps,
             heads=view.place(self.kept.workspace_id).heads,
@@ -338,16 +351,6 @@ class Lookout:
             due=sources.due,
             folding=self.kept.folding,
         )
-        derived = self._derived(seen, batch)
-        listings = {} if batch is None else batch.listings
-        blobs = {**listings, **{canon.digest_of(data): data for data in derived.blobs}}
-        if not await self._offered(seen, derived, blobs, view.seq):
-            await self._begin_again()
-            return []
-        self.known = True
-        if batch is not None:
-            self.watcher.accepted(batch)
-        return derived.triggers
 
     def _derived(self, seen: Observation, batch: Difference | None) -> Derived:
         """What follows from an observation; held back and silent ones fire nothing by files."""
