@@ -14,6 +14,7 @@ from tallystick.testing.simulate import simulate
 from tests.simulation.planted import DEFECTS
 from tests.simulation.planted.swap import swapped
 
+pytestmark = pytest.mark.pure_only
 QUICK = [
     "ack before flush",
     "dispatch before flush",
