@@ -87,7 +87,9 @@ def test_the_control_an_early_answer_is_found_out(
 
     def early(self: Driver, ticket: Ticket) -> None:
         handle(self, ticket)
-        ticket.answer = self.staged[-1].frame.answer
+        made = self.staged[-1]
+        self.staged[-1] = made._replace(ticket=None)  # it is told, and will not be told again
+        ticket.answer = made.frame.answer
         if ticket.waiter is not None:
             waiter, ticket.waiter = ticket.waiter, None
             asyncio_loop.call_soon_threadsafe(waiter.told, ticket)
