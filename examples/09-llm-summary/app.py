@@ -5,13 +5,25 @@ from tallystick.workflow.outside import Secret
 
 app = Bundle(
     "summary",
+    authority={
+        "grants": [{"name": "llm", "cap": "sys/llm@1", "params": {"max_tokens": 200}}],
+        "policies": ["summary/rules@1"],
+        "flows": [{"name": "llm", "budget": {"name": "tokens", "cost": "{{ params.max_tokens }}"}}],
+        "budgets": [{"name": "tokens", "unit": "tokens", "limit": 450}],
+    },
+    bindings={"summarise": {"llm": "llm"}},
     definitions=[
+        {
+            "$kind": "defpolicy",
+            "name": "summary/rules@1",
+            "rules": [{"id": "all", "when": {"effect": "sys/llm.generate@1"}, "decision": "allow"}],
+        },
         {
             "$kind": "defsecret",
             "name": "llm/key@1",
             "binding_id": "env:LLM_KEY",
             "allowed_caps": ["llm"],
-        }
+        },
     ],
 )
 MOST_TOKENS = 2000

@@ -29,6 +29,15 @@ def test_the_key_stays_outside():
     assert params.api_key == {"$tag": "secret", "$value": {"alias": "llm/key", "version": 1}}
 
 
+def test_the_budget_is_set_aside():
+    world = TestWorld(app)
+    for name in ("a", "b", "c"):
+        world.send(Text(name=name, text="long text"))
+    assert world.cell(summarise, "c").status == "failed", "450 tokens, and 400 are set aside"
+    assert len(world.params(Llm)) == 2
+    world.assert_replays()
+
+
 def test_too_long_asks_nobody():
     world = TestWorld(app).send(Text(name="t", text="x" * 10_000))
     assert world.cell(summarise, "t").status == "failed"
