@@ -13,13 +13,15 @@ Frame heads and commands that came meanwhile go through the same door.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import TallyError
 from tallystick.kernel.inputs import Submit
 from tallystick.node.definitions_found import Loading, Loads
 from tallystick.node.node import Node
+from tallystick.node.observed import git_commit, held_outcome, made_by, parts, request_of
 from tallystick.node.projected import Projected
 from tallystick.node.stamps_log import StampsLog
 from tallystick.node.watch_counts import count_outcomes
@@ -28,7 +30,7 @@ from tallystick.node.watch_hints import FileHints
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids, settle
 from tallystick.reactions.observation import Derived, Observation, Request
-from tallystick.reactions.tree import EMPTY, Tree, load, shown, tree_id, unshown
+from tallystick.reactions.tree import EMPTY, Tree, load, tree_id
 from tallystick.reactions.triggers import derive
 from tallystick.reactions.watch import Difference, Settings, Watcher
 from tallystick.values import canon
@@ -37,8 +39,6 @@ from tallystick.views.workspaces import breakers_open, workspace_body
 
 OBSERVED: Final = "sys/Observed@1"
 LOADED: Final = "sys/ReactionsLoaded@1"
-PART_TRIGGERS: Final = 64
-PART_BYTES: Final = 512 * 1024
 _LOOK_S: Final = 0.005
 _TAKEN_S: Final = 30.0
 _RETRY_S: Final = 1.0
@@ -75,7 +75,7 @@ class Lookout:
         self._loads = Loads(self._disk, dict(node.config.reactions.actions))
         self._stamps_log = StampsLog(kept) if kept.shared else None
         self._wake = asyncio.Event()
-        self._buffer: list[bytes | str] | None = None
+        self._buffer: list[Callable[[], None]] | None = None
         self._asked: list[tuple[Request, asyncio.Future[list[str]]]] = []
         self._looks = 0
         self._looked = asyncio.Condition()
@@ -142,22 +142,22 @@ class Lookout:
     # ---- what it is told --------------------------------------------------------------------
 
     def _hint(self, path: bytes) -> None:
+        self._say(partial(self.watcher.hint, path))
+
+    def _say(self, word: Callable[[], None]) -> None:
+        """Tell the watcher something now, or after the look that it is at."""
         if self._buffer is not None:
-            self._buffer.append(path)
+            self._buffer.append(word)
         else:
-            self.watcher.hint(path)
+            word()
             self._wake.set()
 
     def _lost(self, hinted: bool) -> None:
         flag = settle.RESCAN if hinted else settle.OVERFLOW
         if not hinted:
             self._node.metrics.count("tally_watch_overflow_total")
-        if self._buffer is not None:
-            self._buffer.append(flag)
-        else:
-            self.watcher.lost(flag)
-        self.watcher.hinted(by_somebody=hinted)
-        self._wake.set()
+        self._say(partial(self.watcher.lost, flag))
+        self._say(partial(self.watcher.hinted, by_somebody=hinted))
 
     @property
     def dirty(self) -> int:
@@ -166,18 +166,16 @@ class Lookout:
 
     async def scan(self) -> int:
         """Look at everything now; the number of the observation that holds what was on disk."""
+        # A look that is on its way may have passed what was written just now.
         wanted = self._looks + (2 if self._buffer is not None else 1)
-        self._lost(True)
-        self.watcher.now()
-        self._wake.set()
+        self._say(self.watcher.now)
         async with self._looked:
             await self._looked.wait_for(lambda: self._looks >= wanted)
         return self.n
 
     async def confirm(self) -> None:
         """Let what vanished be an ordinary change."""
-        self.watcher.confirm()
-        self._wake.set()
+        self._say(self.watcher.confirm)
 
     async def command(self, command: Request) -> list[str]:
         """Ask for a reaction; the triggers that came of it, once they are durable."""
@@ -232,7 +230,7 @@ class Lookout:
             told = await self._observe(batch, [command for command, _ in asked])
             for command, future in asked:
                 if not future.done():
-                    future.set_result(_made_by(told, command))
+                    future.set_result(made_by(told, command))
         except BaseException:
             self._asked = [*asked, *self._asked]
             raise
@@ -257,10 +255,7 @@ class Lookout:
             self._node.metrics.observe("tally_watch_scan_seconds", seconds)
             buffered, self._buffer = self._buffer, None
             for word in buffered:
-                if isinstance(word, bytes):
-                    self.watcher.hint(word)
-                else:
-                    self.watcher.lost(word)
+                word()
 
     # ---- definitions ------------------------------------------------------------------------
 
@@ -290,7 +285,7 @@ class Lookout:
 
     def _sources(self, view: Reactive, asked: list[Request]) -> Sources:
         moved, commands = view.place(self.kept.workspace_id).waiting()
-        made = [_command_of(noted.value) for noted in commands]
+        made = [request_of(noted.value) for noted in commands]
         return Sources(moved, [*made, *asked], self._due(view))
 
     def _due(self, view: Reactive) -> list[str]:
@@ -356,7 +351,7 @@ class Lookout:
         """What follows from an observation; held back and silent ones fire nothing by files."""
         if batch is None or (batch.held is None and not batch.silent):
             return derive(seen)
-        held = _held_outcome(seen.workspace_id, batch)
+        held = held_outcome(seen.workspace_id, batch)
         still = Observation(
             **{
                 **{name: getattr(seen, name) for name in seen.__slots__},
@@ -419,82 +414,3 @@ class Lookout:
     def _input(self, schema: str, value: Mapping[str, Any]) -> Submit:
         sample = self._node.clock.sample()
         return Submit(sample, schema, value, lens="native", origin="system", principal="node")
-
-
-def parts(derived: Derived) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Triggers and outcomes in portions that each fit one event; at least one, maybe empty."""
-    found: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [([], [])]
-    size = 0
-    for which, rows in enumerate((derived.triggers, derived.outcomes)):
-        for row in rows:
-            bytes_ = len(canon.encode(row))
-            count = len(found[-1][0]) + len(found[-1][1])
-            if count and (count >= PART_TRIGGERS or size + bytes_ > PART_BYTES):
-                found.append(([], []))
-                size = 0
-            found[-1][which].append(row)
-            size += bytes_
-    return found
-
-
-def _held_outcome(workspace_id: str, batch: Difference) -> list[dict[str, Any]]:
-    if batch.held is None:
-        return []
-    quiet = batch.held == "no_change"
-    return [
-        {
-            "trigger_id": None,
-            "workspace_id": workspace_id,
-            "reaction": "",
-            "target": None,
-            "outcome": "no_change" if quiet else "deferred",
-            "code": None if quiet else batch.held,
-            "guard": "watch",
-            "paths": [],
-            "count": 1,
-        }
-    ]
-
-
-def _command_of(told: Mapping[str, Any]) -> Request:
-    """A command that a run asked for."""
-    cause = told["cause"]
-    return Request(
-        told["reaction"],
-        unshown(told["path"]),
-        args=told["args"],
-        key=told["key"],
-        actor=cause["actor"],
-        cause=cause,
-    )
-
-
-def _made_by(triggers: list[dict[str, Any]], command: Request) -> list[str]:
-    return [
-        trigger["trigger_id"]
-        for trigger in triggers
-        if trigger["kind"] == "command"
-        and trigger["reaction"] == command.reaction
-        and trigger["target"]["path"] == shown(command.path)
-    ]
-
-
-def git_commit(disk: Disk) -> str | None:
-    """What HEAD of a repository names, as far as plain files tell."""
-    head = disk.text(b".git/HEAD")
-    if head is None:
-        return None
-    name = head.strip()
-    if not name.startswith(b"ref: "):
-        return name.decode("ascii", "replace") if len(name) in (40, 64) else None
-    ref = name[5:]
-    if b".." in ref:
-        return None
-    found = disk.text(b".git/" + ref)
-    if found is not None:
-        return found.strip().decode("ascii", "replace")
-    for line in (disk.text(b".git/packed-refs") or b"").splitlines():
-        commit, _, packed = line.partition(b" ")
-        if packed == ref:
-            return commit.decode("ascii", "replace")
-    return None
