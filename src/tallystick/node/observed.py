@@ -32,6 +32,7 @@ def parts(derived: Derived) -> list[tuple[list[dict[str, Any]], list[dict[str, A
 
 
 def held_outcome(workspace_id: str, batch: Difference) -> list[dict[str, Any]]:
+    """The record that says why nothing comes; none when something does."""
     if batch.held is None:
         return []
     quiet = batch.held == "no_change"
@@ -64,6 +65,7 @@ def request_of(told: Mapping[str, Any]) -> Request:
 
 
 def made_by(triggers: list[dict[str, Any]], command: Request) -> list[str]:
+    """The triggers that a command became."""
     return [
         trigger["trigger_id"]
         for trigger in triggers
