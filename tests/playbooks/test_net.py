@@ -312,6 +312,34 @@ def test_ended_branches_do_not_hold_a_join() -> None:
 
 
 @pytest.mark.clause("N-22")
+def test_a_join_sees_who_came() -> None:
+    """PB-16: `join` tells who arrived and with what, and how many branches ended or failed."""
+    text = book(
+        SPLIT,
+        f"step: a, {NOOP}, next: {{arcs: [{{step: j, args: {{x: 1}}}}]}}",
+        f"step: b, {NOOP}",
+        f"step: c, {WORK}",
+        "step: j, join: all, set_ctx: {seen: '{{ join }}'}, tool: {kind: python, code: x, "
+        "args: {n: '{{ join.arrived }}'}}",
+    )
+    told: list[Any] = []
+
+    def worker(params: dict[str, Any]) -> Any:
+        if params["step"] == "j":
+            told.append(params["data"]["join"]["v"]["arrived"])
+        return broken() if params["step"] == "c" else done()
+
+    stage = Stage(text).play(worker)
+    assert stage.net["ctx"]["seen"]["v"]["v"] == {
+        "arrived": 1,
+        "ended": 1,
+        "failed": 1,
+        "tokens": [{"from": "a", "args": {"x": 1}}],
+    }
+    assert told == [1]
+
+
+@pytest.mark.clause("N-22")
 def test_two_joins_of_one_group_starve() -> None:
     """PB-16: neither can ever fire, so both fail at quiescence with P406."""
     text = book(

@@ -266,6 +266,8 @@ def _layers(job: Job, keychain: Mapping[str, Any]) -> Layers:
         "job": {"uuid": execution},
         "keychain": keychain,
     }
+    if "join" in data:
+        fixed["join"] = values.read(data["join"])
     args = {} if data["args"] is None else values.read(data["args"])
     steps = {name: _step_value(row, values) for name, row in data["results"].items()}
     return Layers(fixed, args, steps, Lazy(data["ctx"], values), workload)

@@ -80,6 +80,7 @@ def _complete(play: Play, group: str, step: str, join: Mapping[str, Any]) -> boo
     return bool(here >= wanted or everybody)
 
 
+# tidy: what a join sees, takes and leaves.
 def _fire(play: Play, group: str, step: str, join: dict[str, Any]) -> None:
     rules = play.plan.steps[step]["join"]
     tokens = play.state["tokens"]
@@ -92,13 +93,23 @@ def _fire(play: Play, group: str, step: str, join: dict[str, Any]) -> None:
     for name in arrived:
         args.update(play.read(tokens[name].get("args")))
     join["fired"] = True
+    row = play.state["groups"][group]
+    seen = {
+        "arrived": len(arrived),
+        "ended": row["ended"],
+        "failed": row["failed"],
+        "tokens": [
+            {"from": tokens[name].get("from"), "args": play.read(tokens[name].get("args"))}
+            for name in arrived
+        ],
+    }
     short = lacking(rules, [tokens[name].get("from") for name in arrived])
     outer = play.state["groups"][group]["parent"] or ROOT
     if short:
         _fail(play, step, arrived, outer, failure("unknown", "P405", short))
     else:
         play.net.note("join.fired", step=step, group=group, tokens=arrived)
-        play.begin(step, arrived, outer, args)
+        play.begin(step, arrived, outer, args, seen)
     if rules["cancel_rest"]:
         cancel_group(play, group)
 

@@ -31,7 +31,7 @@ def new_state(execution: str, workload: Kept) -> dict[str, Any]:
         "tokens": {},
         "ready": [],
         "runs": {},
-        "groups": {ROOT: {"parent": None, "split": None, "live": 0, "joins": {}}},
+        "groups": {ROOT: _group(None, None)},
         "results": {},
         "signals": {},
         "ids": {"t": 0, "r": 0, "g": 0},
@@ -54,6 +54,12 @@ def new_state(execution: str, workload: Kept) -> dict[str, Any]:
         "final": None,
         "last": None,
     }
+
+
+def _group(parent: str | None, split: str | None) -> dict[str, Any]:
+    """A group without members; `ended` and `failed` count branches that are over."""
+    counts = {"live": 0, "ended": 0, "failed": 0}
+    return {"parent": parent, "split": split, **counts, "joins": {}}
 
 
 class Net:
@@ -144,9 +150,14 @@ class Net:
     def split(self, group: str, step: str) -> str:
         """A new group of the tokens that a router emits together."""
         name = self._id("g")
-        self.state["groups"][name] = {"parent": group, "split": step, "live": 0, "joins": {}}
+        self.state["groups"][name] = _group(group, step)
         self.note("group.opened", group=name, step=step)
         return name
+
+    def branch_over(self, group: str, how: str) -> None:
+        """A branch is over without another token: the groups around it count it."""
+        for name in (*self.around(group), ROOT):
+            self.state["groups"][name][how] += 1
 
     def around(self, group: str) -> list[str]:
         """A group and those around it, innermost first, without the execution itself."""

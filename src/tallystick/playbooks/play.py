@@ -211,10 +211,19 @@ class Play:
         self.net.note("step.scheduled", step=step, run=name)
         return name
 
-    def begin(self, step: str, tokens: list[str], group: str, args: Mapping[str, Any]) -> None:
-        """Run a step with these tokens."""
+    def begin(
+        self,
+        step: str,
+        tokens: list[str],
+        group: str,
+        args: Mapping[str, Any],
+        join: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Run a step with these tokens; `join` is what a join has seen when it fired."""
         self.played += 1
         run = self._open_run(step, tokens, group, self.values.keep(dict(args)) if args else None)
+        if join is not None:
+            self.state["runs"][run]["join"] = self.values.keep(dict(join))
         total = sum(self.state["counts"]["step_runs"].values())
         if total > self.plan.spec["limits"]["max_step_runs"] and self.state["phase"] == "running":
             ends.stop(self, "P403", f"over {self.plan.spec['limits']['max_step_runs']} step-runs")
@@ -224,7 +233,7 @@ class Play:
             self._unit(run, None, {})
             return
         try:
-            items = self._items(loop, args)
+            items = self._items(loop, self.scope(args, **self.joined(self.state["runs"][run])))
         except ExpressionFault as why:
             routes.finish(self, run, None, failure("expression", why.code, why.message))
             return
@@ -237,8 +246,12 @@ class Play:
         else:
             self._fill_loop(run)
 
-    def _items(self, loop: Mapping[str, Any], args: Mapping[str, Any]) -> list[Any]:
-        items = passed(loop["in"], self.scope(args))
+    def joined(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        """The name `join` for a run of a join."""
+        return {"join": self.values.read(run["join"])} if "join" in run else {}
+
+    def _items(self, loop: Mapping[str, Any], scope: Scope) -> list[Any]:
+        items = passed(loop["in"], scope)
         if items is None:
             return []
         if not isinstance(items, list):
@@ -314,7 +327,8 @@ class Play:
         run = self.state["runs"][name]
         step = self.plan.steps[run["step"]]
         args = self.read(run["args"])
-        layers = Layers(self.fixed(), args, self.steps(), self.ctx(), self.fixed()["workload"])
+        fixed = self.fixed() | self.joined(run)
+        layers = Layers(fixed, args, self.steps(), self.ctx(), fixed["workload"])
         pipeline = Pipeline(step, frame, layers, self.plan.spec["limits"]["max_task_runs"])
         while True:
             act = pipeline.act()
@@ -363,7 +377,8 @@ class Play:
             if not paused:
                 step = self.plan.steps[run["step"]]
                 args = self.read(run["args"])
-                layers = Layers(self.fixed(), args, self.steps(), self.ctx(), {})
+                fixed = self.fixed() | self.joined(run)
+                layers = Layers(fixed, args, self.steps(), self.ctx(), fixed["workload"])
                 Pipeline(step, frame, layers, self.plan.spec["limits"]["max_task_runs"]).settle(
                     outcome
                 )

@@ -26,6 +26,7 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
             workload = None
     grants = state["grants"]
     kinds = plan.kinds(step)
+    join = {"join": run["join"]} if "join" in run and (reads is None or "join" in reads) else {}
     return {
         "execution": state["execution"],
         "run": name,
@@ -39,6 +40,7 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
             "results": results,
             "workload": workload,
             "grants": {kind: grants[kind] for kind in kinds if kind in grants},
+            **join,
         },
     }
 

@@ -130,13 +130,12 @@ def finish(
     state = play.state
     run = play.net.end_run(name)
     step = play.plan.steps[run["step"]]
-    args = play.read(run["args"])
     if error is None:
         assert kept is not None, "a run that is well has a result"
         state["results"][run["step"]] = {"run": name, "v": kept, "tasks": dict(tasks or {})}
         state["last"] = run["step"]
         play.net.changed[run["step"]] = None
-        error = _set_ctx(play, step, name, args, stats)
+        error = _set_ctx(play, run, name, stats)
     word = "step.failed" if error is not None else "loop.done" if "loop" in step else "step.done"
     told = {} if error is None else {"code": error["code"]}
     play.net.note(word, step=run["step"], run=name, **told)
@@ -149,16 +148,16 @@ def finish(
     play.net.live(run["group"], -1)
 
 
-def _set_ctx(
-    play: Play, step: Mapping[str, Any], name: str, args: Mapping[str, Any], stats: Any
-) -> dict[str, Any] | None:
+def _set_ctx(play: Play, run: dict[str, Any], name: str, stats: Any) -> dict[str, Any] | None:
     """The step's own `set_ctx`, after success and before arcs; an error in it fails the run."""
+    step = play.plan.steps[run["step"]]
     if "set_ctx" not in step:
         return None
     word = "loop.done" if "loop" in step else "step.done"
     try:
         event = event_of(play, (step["step"], name), word, None, stats)
-        play.net.set_ctx(passed(step["set_ctx"], play.scope(args, event=event)), name)
+        scope = play.scope(play.read(run["args"]), event=event, **play.joined(run))
+        play.net.set_ctx(passed(step["set_ctx"], scope), name)
     except ExpressionFault as why:
         return failure("expression", why.code, why.message)
     return None
@@ -193,12 +192,15 @@ def _route(
         _emit(play, run, name, chosen, event)
     elif error is not None:
         counts["branch_failed"] += 1
+        play.net.branch_over(run["group"], "failed")
     elif "next" in step and step["next"]["arcs"]:
         counts["no_match"] += 1
+        play.net.branch_over(run["group"], "ended")
         if play.plan.spec["no_next_is_error"]:
             play.net.doom("P402", f"no arc of {run['step']} matched")
     else:
         counts["ended"] += 1
+        play.net.branch_over(run["group"], "ended")
 
 
 def _chosen(
@@ -206,7 +208,7 @@ def _chosen(
 ) -> tuple[list[tuple[str, Any]] | None, bool]:
     """The arcs that fire with their args, and whether a written guard matched."""
     router = play.plan.steps[run["step"]]["next"]
-    scope = play.scope(play.read(run["args"]), event=event)
+    scope = play.scope(play.read(run["args"]), event=event, **play.joined(run))
     fired: list[tuple[str, Any]] = []
     matched: list[int] = []
     missing: dict[str, None] = {}
