@@ -4,8 +4,8 @@ Theory of operation.
 The net is played without values: a guard is a free choice, a gate lets everybody in, a run ends at
 once.
 Every marking that can be come to is looked at once, up to a bound; beyond it nothing is known.
-The order of firing matters only to joins that cancel the rest or take the first of named steps:
-without one, a single order is enough.
+The order matters only to joins that cancel the rest or take the first of named steps, and there
+only the order of arrivals: steps run first, in one order, then every order of arriving is tried.
 """
 
 from __future__ import annotations
@@ -120,16 +120,24 @@ class _Search:
         if not ready:
             self._starved(marking, way)
             return
-        for i in ready if self.any_order else ready[:1]:
+        for i in self._first(marking, ready):
             token = marking.tokens[i]
             rest = marking.tokens[:i] + marking.tokens[i + 1 :]
-            if "join" in self.plan.steps[token.step] and not token.joined:
+            if self._arrives(token):
                 yield self._settled(self._arrived(marking, rest, token), way), None
                 continue
             for arcs in self._options(token.step):
                 after = self._fired(marking, rest, token, arcs)
                 firing = Firing(token.step, arcs)
                 yield self._settled(after, (*way, firing)), firing
+
+    def _first(self, marking: Marking, ready: list[int]) -> list[int]:
+        """The tokens of which one is next: any that arrives, once no step is left to run."""
+        running = [i for i in ready if not self._arrives(marking.tokens[i])]
+        return running[:1] or (ready if self.any_order else ready[:1])
+
+    def _arrives(self, token: Token) -> bool:
+        return "join" in self.plan.steps[token.step] and not token.joined
 
     # ---- steps ------------------------------------------------------------------------------
 

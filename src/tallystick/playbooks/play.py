@@ -211,6 +211,7 @@ class Play:
         self.net.note("step.scheduled", step=step, run=name)
         return name
 
+    # tidy: a run from its tokens to its first unit.
     def begin(
         self,
         step: str,
