@@ -301,3 +301,25 @@ def test_a_stale_observation_changes_nothing(tmp_path: Path) -> None:
         desk.n, desk.tree = seen, tree
         desk.settle_down()
         assert len(desk.runs()) == ran + 1
+
+
+@pytest.mark.clause("F-05", "F-22")
+def test_many_files_are_read_by_one_action(tmp_path: Path) -> None:
+    """F-05: more answers than one page: all are there, in order, and the state stays small."""
+    text = acting(
+        '{name: in, file.read: {paths: ["src/*"]}}',
+        '{name: w, file.write: {path: out/x, content: "{{ actions.in.files | length }}"}}',
+        extra='reads: {files: ["src/*"]}',
+    ).replace("[a.txt]", '["src/*"]')
+    with at_desk(tmp_path / "w", text) as desk:
+        desk.begin()
+        for i in range(70):
+            desk.write(f"src/{i:02}", f"v{i}")
+        desk.observe()
+        for _ in range(66):
+            desk.step()
+        (run_key,) = desk.workspace()["active"]
+        cursor = desk.run_body(run_key)["cursor"]
+        assert (len(cursor["got"]), len(cursor["pages"]), len(cursor["open"])) == (2, 1, 4)
+        desk.work()
+        assert desk.read("out/x") == "70"

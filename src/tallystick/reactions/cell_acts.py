@@ -73,6 +73,7 @@ def _open(
         "edit": params.get("on_user_edit"),
         "json": "schema" in params,
         "got": {},
+        "pages": [],
         "open": {},
     }
     for j, each in enumerate(asked):

@@ -14,6 +14,7 @@ from tallystick.reactions.grants import PROPOSED
 from tallystick.values import canon
 
 SMALL: Final = 4096
+PAGE: Final = 64
 TEXTS_MAX: Final = 1 << 20
 
 
@@ -72,6 +73,26 @@ def _text(data: bytes) -> str | None:
         return None
 
 
+def gathered(turn: Turn, body: Body, ref: str, outcome: dict[str, Any]) -> bool:
+    """Put one of many answers aside; false when it needs a closer look, as the last one does.
+
+    Answers go to the store by pages, so that the state stays small while many are waited for.
+    """
+    cursor = body["cursor"]
+    if outcome["status"] != "ok" or len(cursor["open"]) == 1:
+        return False
+    cursor["got"][ref] = {"path": cursor["open"].pop(ref), "outcome": outcome}
+    if len(cursor["got"]) == PAGE:
+        held = [{"blob": row["outcome"]["payload"]["held"]["blob"]} for row in _readings(cursor)]
+        cursor["pages"].append({**turn.keep(cursor["got"]), "held": held})
+        cursor["got"] = {}
+    return True
+
+
+def _readings(cursor: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in cursor["got"].values() if "held" in row["outcome"]["payload"]]
+
+
 def took(
     turn: Turn, body: Body, setting: Setting, given: tuple[str, dict[str, Any]]
 ) -> Ended | None:
@@ -87,7 +108,10 @@ def took(
             return None
     if cursor["open"]:
         return None
-    rows = [cursor["got"][each] for each in sorted(cursor["got"], key=_ordinal)]
+    got = dict(cursor["got"])
+    for page in cursor["pages"]:
+        got.update(turn.read(page))
+    rows = [got[each] for each in sorted(got, key=_ordinal)]
     failed = [row["outcome"] for row in rows if row["outcome"]["status"] == "failed"]
     intent = outcome["intent"]
     if failed:

@@ -19,7 +19,7 @@ from tallystick.reactions import guards, runs
 from tallystick.reactions.actions import Setting
 from tallystick.reactions.cell import MS, Body, Told, Turn, settled, tell
 from tallystick.reactions.cell_acts import WAITS, Ended, act, recorded
-from tallystick.reactions.cell_answers import outcome_of, took
+from tallystick.reactions.cell_answers import gathered, outcome_of, took
 from tallystick.reactions.cell_replay import check, checked, restored
 from tallystick.reactions.document import Definition
 from tallystick.reactions.ids import H, text
@@ -248,9 +248,9 @@ def _receipt(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         done = restored(turn, body, ref, outcome_of(turn, given))
         if done is not None:
             finish(turn, body, *done)
-    else:
+    elif not gathered(turn, body, ref, outcome := outcome_of(turn, given)):
         setting = setting_of(turn, body)
-        ended = took(turn, body, setting, (ref, outcome_of(turn, given)))
+        ended = took(turn, body, setting, (ref, outcome))
         if ended is not None:
             _note(turn, body, setting.definition, ended)
             _advance(turn, body)
