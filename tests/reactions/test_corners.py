@@ -326,6 +326,7 @@ def test_forgotten_stamps_explain_nothing(tmp_path: Path) -> None:
         assert not guards.is_self(desk.definitions[0], (WS, b"out/x"), stamp.post_id, desk.stamps)
 
 
+# tidy: one history from the first look to the run after the sweep.
 @pytest.mark.clause("F-23", "F-09")
 def test_collecting_garbage_keeps_what_reactions_need(tmp_path: Path) -> None:
     """GC: after a snapshot and a sweep the tree is read back, and what waited still runs."""
