@@ -99,7 +99,8 @@ def in_wasm(app: Any, code: bytes) -> Built:
 
 
 def _moved(definition: dict[str, Any], hash_text: str) -> dict[str, Any]:
-    if definition["$kind"] == "defmodule" and definition["runtime"]["kind"] == "python":
+    runs = definition.get("runtime", {}).get("kind")
+    if definition["$kind"] == "defmodule" and runs in ("python", "wasm"):
         artifact = {"kind": "wasm_module", "hash": hash_text}
         definition["runtime"] = {"kind": "wasm", "artifact": artifact}
     if definition["$kind"] == "defworkflow":
