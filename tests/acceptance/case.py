@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def wrong(case: Case, bench: Bench) -> tuple[list[str], dict[str, Any]]:
     """What a run shows to be wrong, and its figures; a node that does not come up is wrong."""
     try:
         found = case.run(bench)
-    except (AssertionError, subprocess.TimeoutExpired) as why:
+    except (AssertionError, subprocess.TimeoutExpired, OSError, HTTPException) as why:
         return [f"the run broke off: {why}"[:2000]], {}
     return case.faults(found), found
 

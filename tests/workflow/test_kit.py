@@ -7,7 +7,7 @@ import pytest
 
 from tallystick.errors import BadDefinition
 from tallystick.model import envelopes
-from tallystick.model.records import IntentAttached, IntentOpened, Ticked
+from tallystick.model.records import IntentAttached, IntentOpened, Ticked, WorkflowFaulted
 from tallystick.modules.source import bundle_of
 from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
 from tallystick.values import canon
@@ -347,3 +347,58 @@ def test_time_and_key_of_a_tick_are_those_of_its_context(now: int) -> None:
     assert ctx.given()["logical_now_ns"] == ctx.now == now
     assert quick.key == ctx.key == "k"
     assert (ctx.seq, ctx.world, ctx.workflow) == (3, "w", "a/b@1")
+
+
+HASTY = """
+from tallystick import Bundle, Ctx, Human, Llm, Record, Shell
+
+app = Bundle("hasty")
+
+
+class Go(Record):
+    id: str
+    what: str
+
+
+class Gone(Record):
+    said: str
+
+
+@app.workflow(key="id", effects=[Human])
+def hasty(state: Gone | None, event: Go | Human.Settled | Shell.Settled, ctx: Ctx) -> Gone:
+    match event:
+        case Go(what="named"):
+            ctx.effect(Shell(argv=["/bin/true"]))
+            return Gone(said="")
+        case Go(what="nowhere"):
+            ctx.effect(Llm(provider="local", model="m", messages=[], max_tokens=1))
+            return Gone(said="")
+        case Shell.Denied(code=code):
+            return Gone(said=f"shell {code}")
+        case Go(what="forgotten"):
+            pass
+        case other if not isinstance(other, Go):
+            return Gone(said=f"other {other.code}")
+"""
+
+
+@pytest.mark.clause("K-05")
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("named", "shell effect.undeclared"), ("nowhere", "other effect.undeclared")],
+)
+def test_a_refusal_of_what_was_not_declared_is_heard(what: str, said: str) -> None:
+    """AU-02: an undeclared effect is a denial to match on, of its own class where it is named."""
+    world, app = loaded(HASTY)
+    world.send(app.Go(id="a", what=what))
+    assert world.cell(app.hasty, "a").state == app.Gone(said=said)
+
+
+@pytest.mark.clause("K-35")
+def test_a_forgotten_case_does_not_delete_the_cell() -> None:
+    """AU-02: None ends a cell only where the annotation says so; else the tick is at fault."""
+    world, app = loaded(HASTY)
+    world.send(app.Go(id="a", what="forgotten"))
+    (fault,) = world.records(WorkflowFaulted)
+    assert fault.code == "bad_output"
+    assert "returned None" in fault.message

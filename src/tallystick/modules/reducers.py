@@ -54,13 +54,22 @@ class Reducer:
             else:
                 event = outcome_of(self.shape, came, ctx.now)
             after = self._code(state, event, ctx)
-            if after is not None and self._put is not None:
+            if after is None:
+                self._end()
+            elif self._put is not None:
                 after = self._put(after)
             output = ctx.output(workflow.state, after)
             used = namespace.meter.used
             return make(Ran, (output, write_output(output), used, self._engine, False))
         except BaseException as why:  # noqa: BLE001 - the fence around module code
             return halted(why, namespace, workflow, self._engine)
+
+    def _end(self) -> None:
+        """None ends the cell; a reducer that never says so has forgotten a case."""
+        if not self.shape.may_end:
+            name = self._spec.name
+            message = f"{name} returned None, and its annotation does not say that it may"
+            raise TickFault(f"{message}; None deletes the cell", code="bad_output")
 
     def init(self, catalogue: Catalogue, workflow: Workflow, tick: TickInput) -> Any:
         """The first state by the class's own `init(ctx, event)`; None when it has none."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tallystick.model.abi import Came
 from tallystick.values import canon
-from tallystick.workflow import outside
+from tallystick.workflow import outcomes, outside
 from tallystick.workflow.ctx import Asked
 from tallystick.workflow.shape import CANCEL, PROGRESS, RECEIPT, REJECTED, Shape
 
@@ -30,7 +30,7 @@ def event_of(shape: Shape, plain: Any, ctx: Asked) -> Any:
         kept = (value["effect"], value["status"]["$tag"], value["receipt_payload"])
         return outcome_of(shape, Came(*kept, value["issuer_ref"], intent), at)
     if tag == REJECTED:
-        cls: Any = shape.effects[value["effect"]]
+        cls: Any = shape.heard.get(value["effect"], outcomes)
         message = value["error_message"]
         return cls.Rejected(
             **_place(value, at), kind="rejected", code=value["error_code"], message=message
@@ -44,7 +44,8 @@ def event_of(shape: Shape, plain: Any, ctx: Asked) -> Any:
 def outcome_of(shape: Shape, came: Came, at: int) -> Any:
     """The outcome behind a receipt; its payload follows its status (02 section 5)."""
     effect, status, raw, issuer_ref, intent = came
-    cls: Any = shape.effects[effect]
+    # What was neither declared nor named is refused, and that refusal is of no effect's class.
+    cls: Any = shape.heard.get(effect, outcomes)
     payload = canon.decode(raw)
     place = {"corr": issuer_ref or "", "intent": canon.text_of(intent), "at": at}
     if status == "ok":
@@ -76,7 +77,7 @@ def _ok(shape: Shape, cls: Any, payload: Any, place: dict[str, Any]) -> Any:
 
 
 def _progress(shape: Shape, value: Mapping[str, Any], at: int) -> Any:
-    cls: Any = shape.effects[value["effect"]]
+    cls: Any = shape.heard[value["effect"]]
     payload = canon.decode(value["payload"]) if value["payload"] else None
     return cls.Progress(**_place(value, at), seq=value["seq"], kind=value["kind"], payload=payload)
 

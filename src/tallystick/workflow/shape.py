@@ -36,7 +36,9 @@ class Shape:
     """What a workflow takes and gives.
 
     `arms` maps each tag of the event to its domain class; `kernel` the tags that the kernel fills.
+    `effects` may be asked for; `heard` are those whose outcomes are named besides.
     `state` is None for an async workflow, whose state is its history.
+    `may_end` is False when the annotation of the next state leaves out None, which ends the cell.
     """
 
     spec: WorkflowSpec
@@ -46,8 +48,10 @@ class Shape:
     codecs: Mapping[str, Codec]
     kernel: tuple[str, ...]
     effects: Mapping[str, EffectType]
+    heard: Mapping[str, EffectType]
     read_codec: Codec
     starts: frozenset[str]
+    may_end: bool
 
     @property
     def plain_event(self) -> bool:
@@ -84,8 +88,10 @@ def shape_of(spec: WorkflowSpec) -> Shape:
         codecs={tag: codec_of(cls) for tag, cls in arms.items()},
         kernel=tuple(kernel),
         effects={spec.bundle.name_of(cls): cls for cls in classes},
+        heard={spec.bundle.name_of(cls): cls for cls in [*classes, *_heard(members)]},
         read_codec=_read_codec(spec),
         starts=frozenset(cls.__name__ for cls in starting),
+        may_end=_may_end(spec),
     )
 
 
@@ -160,6 +166,17 @@ def _hints(spec: WorkflowSpec) -> list[Any]:
         message = f"{spec.name} does not say what it takes"
         raise BadDefinition(message, code="workflow.bad_event", hint=f"write it as {form}")
     return [None, hints[given[1]]] if spec.is_async else [hints[given[0]], hints[given[1]]]
+
+
+def _heard(members: list[Any]) -> list[Any]:
+    """The effects whose outcomes an event names: a refusal of one may come though none is asked."""
+    return [member.tally_effect for member in members if hasattr(member, "tally_effect")]
+
+
+def _may_end(spec: WorkflowSpec) -> bool:
+    """True unless the next state is annotated, and not with None."""
+    said = typing.get_type_hints(spec.tick, include_extras=True).get("return", type(None))
+    return said is Any or type(None) in _members(said)
 
 
 def _state(annotation: Any) -> Any:

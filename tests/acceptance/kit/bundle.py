@@ -17,7 +17,15 @@ SOURCE: Final = Path(__file__).parent.parent / "world" / "charges.py"
 ALLOW: Final = {
     "$kind": "defpolicy",
     "name": "kit/all@1",
-    "rules": [{"id": "all", "when": {"origin": "workflow"}, "decision": "allow"}],
+    "rules": [
+        {
+            "id": "no-delete",
+            "when": {"effect": "sys/http.request@1"},
+            "where": "{{ params.method == 'DELETE' }}",
+            "decision": "deny",
+        },
+        {"id": "all", "when": {"origin": "workflow"}, "decision": "allow"},
+    ],
 }
 AUTHORITY: Final = {
     "grants": [
@@ -27,8 +35,16 @@ AUTHORITY: Final = {
             "params": {"hosts": ["127.0.0.1"], "schemes": ["http"], "cidrs": ["127.0.0.0/8"]},
         },
         {"name": "time", "cap": "sys/timer@1", "params": {}},
+        {"name": "till", "cap": "sys/effect@1", "params": {}},
     ],
     "policies": ["kit/all@1"],
+}
+# The slots of each workflow; each is bound to the grant of its name, but for `llm`, which is not.
+SLOTS: Final = {
+    "kit/charge@1": {"web": "http.out", "time": "timer"},
+    "kit/bill@1": {"till": "effect"},
+    "kit/slip@1": {"till": "effect"},
+    "kit/trier@1": {"web": "http.out", "llm": "llm"},
 }
 
 
@@ -50,11 +66,14 @@ def zipped() -> bytes:
     *made, manifest = documents(_app(), root)
     for defn in made:
         if defn["$kind"] == "defworkflow":
-            defn["cap_slots"] = {"web": "http.out", "time": "timer"}
+            defn["cap_slots"] = SLOTS[defn["name"]]
     wired = {
         **manifest,
         "authority": AUTHORITY,
-        "module_bindings": {"kit/charge@1": {"slots": {"web": "web", "time": "time"}}},
+        "module_bindings": {
+            name: {"slots": {slot: slot for slot in slots if slot != "llm"}}
+            for name, slots in SLOTS.items()
+        },
     }
     sources = read_sources([*made, ALLOW, wired])
     assert sources.manifest is not None, sources.findings

@@ -9,20 +9,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 
+from tallystick.authority.denial import Denial
+from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.cli import main as cli
 from tallystick.errors import SyncFailed
 from tallystick.journal import sqlite, sqlite_tables
 from tallystick.journal.base import Append, Full, Head
 from tallystick.journal.sqlite import SqliteJournal
-from tallystick.kernel import roots
+from tallystick.kernel import fold_cells, roots, settle
 from tallystick.node import engine, files
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Cut, Driver
 from tallystick.node.engine import Engine, Hosted
 from tallystick.node.node import Node
 from tallystick.node.outside import Outside
+from tests.simulation import planted as simulated
 
 GAP_S: Final = 0.15
 
@@ -179,7 +183,49 @@ def restore_without_hold() -> None:
     fold._FOLDS[WorldRestored] = fold._evidence
 
 
-DEFECTS: Final[dict[str, Callable[[], None]]] = {
+def policy_always_allows() -> None:
+    """No rule of a policy ever says no."""
+    judge = Rules.judge
+
+    def kind(self: Rules, facts: Any) -> Any:
+        found = judge(self, facts)
+        return (
+            PolicyVerdict("kit/all@1", 1, "all", "allow", None, None)
+            if isinstance(found, Denial)
+            else found
+        )
+
+    Rules.judge = kind  # type: ignore[method-assign]  # a defect is planted
+    Rules.standing = lambda _self, _facts: None  # type: ignore[method-assign]  # planted
+
+
+def no_duplicate_fence() -> None:
+    """A key that was used before is not known any more."""
+    fold_cells._fence = lambda _world, _idem: None  # a defect is planted
+
+
+def seals_not_checked() -> None:
+    """Whoever brings a receipt is believed."""
+    settle._seal_refusal = lambda *_: None  # a defect is planted
+
+
+def payloads_not_read() -> None:
+    """What an executor says is taken as it comes."""
+    settle._readable = lambda _world, _effect, receipt: receipt.payload  # a defect is planted
+
+
+def _simulated(defect: Callable[[], AbstractContextManager[None]]) -> Callable[[], None]:
+    """A defect of the simulation, planted for good."""
+
+    def plant() -> None:
+        _PLANTED.enter_context(defect())
+
+    return plant
+
+
+_PLANTED: Final = ExitStack()
+_SIMULATED: Final = {defect.__name__: _simulated(defect) for defect in simulated.DEFECTS.values()}
+DEFECTS: Final[dict[str, Callable[[], None]]] = _SIMULATED | {
     each.__name__: each
     for each in (
         ack_before_commit,
@@ -195,6 +241,10 @@ DEFECTS: Final[dict[str, Callable[[], None]]] = {
         no_slots,
         dispatch_while_stopping,
         restore_without_hold,
+        policy_always_allows,
+        no_duplicate_fence,
+        seals_not_checked,
+        payloads_not_read,
     )
 }
 

@@ -1,6 +1,6 @@
 """The one workflow of the acceptance kit: charge on an odd amount, wait for a due time."""
 
-from tallystick import Bundle, Ctx, Http, Nat, Record, Timer
+from tallystick import Bundle, Ctx, Effect, Http, Llm, Nat, Record, Shell, Timer
 
 app = Bundle("kit")
 
@@ -40,3 +40,91 @@ def ask(order: Order, ctx: Ctx) -> Charged:
         ctx.complete("even")
         return new.replace(phase="even")
     return new
+
+
+# ---- work for a till that stands elsewhere ----------------------------------------------------
+
+
+class Paid(Record):
+    ref: str
+
+
+class Pay(Effect[Paid], executor="till"):
+    cents: Nat
+
+
+class Bill(Record):
+    id: str
+    cents: Nat
+
+
+class Billed(Record):
+    id: str
+    heard: list[str]
+
+
+@app.workflow(key={Bill: "id"}, effects=[Pay])
+def bill(state: Billed | None, event: Bill | Pay.Settled, ctx: Ctx) -> Billed:
+    """Ask the till, with the same parameters for every bill of an amount; keep what it says."""
+    match event:
+        case Bill():
+            ctx.effect(Pay(cents=event.cents))
+            return Billed(id=event.id, heard=[])
+        case Pay.Ok(value=value):
+            return state.replace(heard=[*state.heard, value.ref])
+        case Pay.Rejected():
+            return state.replace(heard=[*state.heard, "rejected"])
+        case _:
+            return state.replace(heard=[*state.heard, "failed"])
+
+
+class Slip(Record):
+    id: str
+    cents: Nat
+
+
+@app.workflow(key={Slip: "id"}, effects=[Pay])
+def slip(state: Billed | None, event: Slip | Pay.Ok, ctx: Ctx) -> Billed:
+    """The same without a word for a receipt that cannot be read."""
+    match event:
+        case Slip():
+            ctx.effect(Pay(cents=event.cents))
+            return Billed(id=event.id, heard=[])
+        case Pay.Ok(value=value):
+            return state.replace(heard=[*state.heard, value.ref])
+
+
+# ---- what may not be asked for ------------------------------------------------------------------
+
+
+class Try(Record):
+    id: str
+    what: str
+    url: str
+
+
+class Tried(Record):
+    codes: list[str]
+
+
+@app.workflow(key={Try: "id"}, effects=[Http, Llm])
+def trier(
+    state: Tried | None, event: Try | Http.Settled | Llm.Settled | Shell.Settled, ctx: Ctx
+) -> Tried:
+    """Ask for what is refused at each stage, and keep the codes of the refusals."""
+    match event:
+        case Try(what="undeclared"):
+            ctx.effect(Shell(argv=["/bin/true"]))
+        case Try(what="ungranted"):
+            ctx.effect(Llm(provider="local", model="m", messages=[], max_tokens=1))
+        case Try(what="forbidden"):
+            ctx.effect(Http(method="DELETE", url=event.url))
+        case Try(what="misshapen"):
+            ctx.effect(Http(method="POST", url=event.url, headers=7))
+        case Try():
+            ctx.effect(Http(method="POST", url=event.url, body=b"control"))
+        case Http.Denied(code=code) | Llm.Denied(code=code) | Shell.Denied(code=code):
+            return state.replace(codes=[*state.codes, code])
+        case _:
+            return state.replace(codes=[*state.codes, "performed"])
+    return Tried(codes=[])
