@@ -6,17 +6,20 @@ Each changes one thing that the product does on purpose.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 
+from tallystick.api import front, wire
+from tallystick.api.who import Door
 from tallystick.authority.denial import Denial
 from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.cli import main as cli
 from tallystick.errors import SyncFailed
-from tallystick.journal import sqlite, sqlite_tables
+from tallystick.journal import sqlite, sqlite_tables, verify
 from tallystick.journal.base import Append, Full, Head
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel import fold_cells, roots, settle
@@ -214,6 +217,35 @@ def payloads_not_read() -> None:
     settle._readable = lambda _world, _effect, receipt: receipt.payload  # a defect is planted
 
 
+def verify_only_the_end() -> None:
+    """A full verification looks at the newest frames alone."""
+    judge = verify.verify
+    verify.QUICK_SEQS = 5  # type: ignore[misc]  # a defect is planted
+
+    def hasty(reader: Any, world: str, _level: str = "full", **more: Any) -> Any:
+        return judge(reader, world, "quick", **more)
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "verify", None) is judge:
+            module.verify = hasty  # type: ignore[attr-defined]  # a defect is planted
+
+
+def scopes_not_asked() -> None:
+    """Whoever is known may do everything."""
+    front.check_scope = lambda *_: None  # a defect is planted
+
+
+def no_door() -> None:
+    """Nobody looks at Host and Origin, and any body is read as JSON."""
+    Door.check = lambda *_: None  # type: ignore[method-assign]  # a defect is planted
+    wire.check_type = lambda *_, **__: None  # a defect is planted
+
+
+def bodies_unbounded() -> None:
+    """A body is read whatever its size, by a reader that knows no depth."""
+    wire.document_of = lambda body, _kind: json.loads(body)  # a defect is planted
+
+
 def _simulated(defect: Callable[[], AbstractContextManager[None]]) -> Callable[[], None]:
     """A defect of the simulation, planted for good."""
 
@@ -245,6 +277,10 @@ DEFECTS: Final[dict[str, Callable[[], None]]] = _SIMULATED | {
         no_duplicate_fence,
         seals_not_checked,
         payloads_not_read,
+        verify_only_the_end,
+        scopes_not_asked,
+        no_door,
+        bodies_unbounded,
     )
 }
 
