@@ -71,10 +71,11 @@ def _serves(copy: Place) -> str:
 
 def faults(found: dict[str, Any]) -> list[str]:
     """A torn tail that is not cut, one that loses more, or a damaged middle that goes on."""
-    wrong = []
-    for tail in found["tails"]:
-        if tail["verify"] or tail["exit"] or (tail["seq"] or 0) < found["seq"]:
-            wrong.append(f"cut at {tail['at']}: {tail}")
+    wrong = [
+        f"cut at {tail['at']}: {tail}"
+        for tail in found["tails"]
+        if tail["verify"] or tail["exit"] or (tail["seq"] or 0) < found["seq"]
+    ]
     if (found["middle"]["exit"], found["middle_served"]) != (4, "exit 4"):
         wrong.append(f"a damaged middle: {found['middle']}, {found['middle_served']}")
     return wrong[:5]
