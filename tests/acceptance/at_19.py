@@ -25,8 +25,8 @@ def run(bench: Bench) -> dict[str, Any]:
         before = (place.root()["root"], _names(place))
         statuses: Counter[str] = Counter()
         let_in = []
-        for method, path, who, token in _attempts(place, bench["spellings"]):
-            status, body = _asked(place, method, path, token)
+        for method, path, who, bearer in _attempts(place, bench["spellings"]):
+            status, body = asked(place, method, path, bearer)
             statuses[str(status)] += 1
             if status not in (400, 401, 403, 404, 405) or b'"items"' in body:
                 let_in.append(f"{who}: {method} {path}: {status}")
@@ -43,17 +43,18 @@ def run(bench: Bench) -> dict[str, Any]:
 def _attempts(place: Place, more: int) -> Iterator[tuple[str, str, str, str | None]]:
     """Every route, by everybody who may not, in every spelling."""
     for route in CLOSED:
-        for who, token in _identities(place, route).items():
-            for path in _spellings(_path(route), more):
-                yield route.method, path, who, token
+        for who, bearer in _identities(place, route).items():
+            for path in _spellings(path_of(route), more):
+                yield route.method, path, who, bearer
 
 
 def _names(place: Place) -> list[str]:
     return sorted(str(row["name"]) for row in place.ask("GET", "/v1/worlds")[1]["items"])
 
 
-def _path(route: Route) -> str:
-    named = {"{w}": "main", "{workflow}": "kit%2Fcharge@1", "{hash}": "sha256:" + "0" * 64}
+def path_of(route: Route, world: str = "main") -> str:
+    """A path that leads to the route."""
+    named = {"{w}": world, "{workflow}": "kit%2Fcharge@1", "{hash}": "sha256:" + "0" * 64}
     return "/" + "/".join(named.get(p, "7" if p.startswith("{") else p) for p in route.parts)
 
 
@@ -70,27 +71,30 @@ def _identities(place: Place, route: Route) -> dict[str, str | None]:
     found: dict[str, str | None] = {
         "nobody": None,
         "stranger": "tly_" + "A" * 43,
-        "late": _token(place, [route.scope], expires_ns=time.time_ns() + 1),
-        "lacking": _token(place, lacking),
+        "late": token(place, [route.scope], expires_ns=time.time_ns() + 1),
+        "lacking": token(place, lacking),
     }
     if route.of_world:
-        found["elsewhere"] = _token(place, list(SCOPES), worlds=["side"])
+        found["elsewhere"] = token(place, list(SCOPES), worlds=["side"])
     return found
 
 
-def _token(place: Place, scopes: list[str], **more: Any) -> str:
+def token(place: Place, scopes: list[str], **more: Any) -> str:
+    """A new token with these scopes."""
     body = {"principal": "test", "scopes": scopes, "worlds": ["*"], **more}
     status, made = place.ask("POST", "/v1/tokens", body)
     assert status == 201, made
     return str(made["token"])
 
 
-def _asked(place: Place, method: str, path: str, token: str | None) -> tuple[int, bytes]:
+def asked(place: Place, method: str, path: str, bearer: str | None) -> tuple[int, bytes]:
+    """One request by somebody, or by nobody."""
     line = http.client.HTTPConnection("127.0.0.1", place.port, timeout=30)
     try:
-        line.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        line.request(method, path, headers={"Authorization": f"Bearer {bearer}"} if bearer else {})
         reply = line.getresponse()
-        return reply.status, reply.read(4096)
+        streams = reply.getheader("Content-Type", "").startswith("text/event-stream")
+        return reply.status, b"" if streams else reply.read(4096)
     finally:
         line.close()
 

@@ -1,4 +1,4 @@
-"""The bundle that every node of the kit serves: the one workflow, and leave to call loopback."""
+"""The bundles that nodes of the kit serve: workflows, and leave to call what is on loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tallystick.model.bundle_python import python_bundle
 from tallystick.model.manifest_sources import read_sources
 from tallystick.workflow.build import documents
 
-SOURCE: Final = Path(__file__).parent.parent / "world" / "charges.py"
+WORLDS: Final = Path(__file__).parent.parent / "world"
 ALLOW: Final = {
     "$kind": "defpolicy",
     "name": "kit/all@1",
@@ -27,54 +27,57 @@ ALLOW: Final = {
         {"id": "all", "when": {"origin": "workflow"}, "decision": "allow"},
     ],
 }
-AUTHORITY: Final = {
-    "grants": [
-        {
-            "name": "web",
-            "cap": "sys/http.out@1",
-            "params": {"hosts": ["127.0.0.1"], "schemes": ["http"], "cidrs": ["127.0.0.0/8"]},
-        },
-        {"name": "time", "cap": "sys/timer@1", "params": {}},
-        {"name": "till", "cap": "sys/effect@1", "params": {}},
-    ],
-    "policies": ["kit/all@1"],
-}
-# The slots of each workflow; each is bound to the grant of its name, but for `llm`, which is not.
-SLOTS: Final = {
+_LOOP: Final = {"hosts": ["127.0.0.1"], "schemes": ["http"], "cidrs": ["127.0.0.0/8"]}
+GRANTS: Final = [
+    {"name": "loop", "cap": "sys/http.out@1", "params": _LOOP},
+    # 127.0.0.2 stands for a server in the open; 127.0.0.1 is what nobody may reach.
+    {"name": "front", "cap": "sys/http.out@1", "params": {"cidrs": ["127.0.0.2/32"]}},
+    {"name": "time", "cap": "sys/timer@1", "params": {}},
+    {"name": "till", "cap": "sys/effect@1", "params": {}},
+    {"name": "files", "cap": "sys/file@1", "params": {"roots": ["project"], "ops": ["write"]}},
+    {
+        "name": "shell",
+        "cap": "sys/shell@1",
+        "params": {"programs": ["/bin/sh", "/bin/bash"], "env": ["TOOLS_KEY"]},
+    },
+]
+# The slots of each workflow, and the grant that each is bound to; `llm` is bound to none.
+SLOTS: Final[dict[str, dict[str, str]]] = {
     "kit/charge@1": {"web": "http.out", "time": "timer"},
     "kit/bill@1": {"till": "effect"},
     "kit/slip@1": {"till": "effect"},
     "kit/trier@1": {"web": "http.out", "llm": "llm"},
+    "tools/fetcher@1": {"web": "http.out"},
+    "tools/keeper@1": {"files": "file"},
+    "tools/runner@1": {"shell": "shell"},
 }
 
 
-def _app() -> Any:
-    """The app of charges.py, imported under the name that it has in its artifact."""
-    spec = importlib.util.spec_from_file_location("charges", SOURCE)
+def _app(name: str) -> Any:
+    """The app of a source, imported under the name that it has in its artifact."""
+    spec = importlib.util.spec_from_file_location(name, WORLDS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["charges"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module.app
 
 
 @cache
-def zipped() -> bytes:
-    """The bundle as one file."""
-    root, artifacts = python_bundle({"charges.py": SOURCE.read_bytes()})
-    *made, manifest = documents(_app(), root)
+def zipped(name: str = "charges", web: str = "loop") -> bytes:
+    """A bundle as one file; `web` names the grant that requests over HTTP have."""
+    root, artifacts = python_bundle({f"{name}.py": (WORLDS / f"{name}.py").read_bytes()})
+    *made, manifest = documents(_app(name), root)
+    bound = {}
     for defn in made:
-        if defn["$kind"] == "defworkflow":
-            defn["cap_slots"] = SLOTS[defn["name"]]
-    wired = {
-        **manifest,
-        "authority": AUTHORITY,
-        "module_bindings": {
-            name: {"slots": {slot: slot for slot in slots if slot != "llm"}}
-            for name, slots in SLOTS.items()
-        },
-    }
+        slots = SLOTS.get(defn.get("name", ""), {})
+        if defn["$kind"] == "defworkflow" and slots:
+            defn["cap_slots"] = slots
+            grants = {slot: web if slot == "web" else slot for slot in slots if slot != "llm"}
+            bound[defn["name"]] = {"slots": grants}
+    authority = {"grants": GRANTS, "policies": ["kit/all@1"]}
+    wired = {**manifest, "authority": authority, "module_bindings": bound}
     sources = read_sources([*made, ALLOW, wired])
     assert sources.manifest is not None, sources.findings
     return make_bundle(sources.definitions, sources.manifest, artifacts).to_zip()

@@ -36,7 +36,7 @@ def free_port() -> int:
 class Place:
     """A folder, its settings, and the node that serves it now, if any.
 
-    `planted` names a defect of `kit/planted.py` that the node runs with; `prefix` is a command
+    `world` is the bundle that is served; `planted` names a defect of `kit/planted.py` that the node runs with; `prefix` is a command
     that the node runs under, such as strace.
     """
 
@@ -47,12 +47,13 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    world: bytes = field(default_factory=zipped)
     starts: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "tally.toml").write_text(self.settings, encoding="utf-8")
-        self.bundle.write_bytes(zipped())
+        self.bundle.write_bytes(self.world)
 
     # ---- the process ------------------------------------------------------------------------
 
