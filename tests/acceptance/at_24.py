@@ -69,6 +69,7 @@ def run(bench: Bench) -> dict[str, Any]:
     }
 
 
+# tidy: the racer and the race.
 def _raced(bench: Bench, place: Place, root: Path, outside: Path) -> dict[str, int]:
     """Write below a directory that turns into a link out and back, as fast as it can."""
     stop = threading.Event()

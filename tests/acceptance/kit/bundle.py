@@ -13,7 +13,8 @@ from tallystick.model.bundle_python import python_bundle
 from tallystick.model.manifest_sources import read_sources
 from tallystick.workflow.build import documents
 
-WORLDS: Final = Path(__file__).parent.parent / "world"
+_FOLDER: Final = Path(__file__).parent.parent / "world"
+WORLDS: Final = {"charges": _FOLDER / "charges.py", "tools": _FOLDER / "tools.py"}
 ALLOW: Final = {
     "$kind": "defpolicy",
     "name": "kit/all@1",
@@ -55,7 +56,7 @@ SLOTS: Final[dict[str, dict[str, str]]] = {
 
 def _app(name: str) -> Any:
     """The app of a source, imported under the name that it has in its artifact."""
-    spec = importlib.util.spec_from_file_location(name, WORLDS / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, WORLDS[name])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -67,7 +68,7 @@ def _app(name: str) -> Any:
 @cache
 def zipped(name: str = "charges", web: str = "loop") -> bytes:
     """A bundle as one file; `web` names the grant that requests over HTTP have."""
-    root, artifacts = python_bundle({f"{name}.py": (WORLDS / f"{name}.py").read_bytes()})
+    root, artifacts = python_bundle({f"{name}.py": WORLDS[name].read_bytes()})
     *made, manifest = documents(_app(name), root)
     bound = {}
     for defn in made:

@@ -36,8 +36,8 @@ def free_port() -> int:
 class Place:
     """A folder, its settings, and the node that serves it now, if any.
 
-    `world` is the bundle that is served; `planted` names a defect of `kit/planted.py` that the node runs with; `prefix` is a command
-    that the node runs under, such as strace.
+    `world` is the bundle that is served; `planted` names a defect of `kit/planted.py` that the node
+    runs with; `prefix` is a command that the node runs under, such as strace.
     """
 
     folder: Path
