@@ -43,6 +43,6 @@ CASE = Case(
     faults=faults,
     suite="none",
     planted="nothing",
-    small={"module": "tests.simulation.planted.effects"},
+    small={"module": "tests.acceptance.kit.few"},
     full={"module": "tests.simulation.planted"},
 )

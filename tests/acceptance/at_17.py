@@ -71,6 +71,7 @@ CASE = Case(
     rows="ND-23 RL-18 I10",
     run=run,
     faults=faults,
+    suite="none",
     planted="verify_only_the_end",
     small={"orders": 60, "damages": 10},
     full={"orders": 400, "damages": 300},
