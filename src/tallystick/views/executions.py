@@ -84,10 +84,11 @@ def _pending(world: World, whole: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _value(world: World, net: dict[str, Any], path: tuple[str, ...]) -> Any:
     """What a path of a gate leads to now; None when it leads nowhere."""
-    if path[0] == "ctx" and len(path) > 1 and path[1] in net["ctx"]:
-        value, rest = _read(world, net["ctx"][path[1]]["v"]), path[2:]
-    elif path[0] in net["results"]:
-        value, rest = _read(world, net["results"][path[0]]["v"]), path[1:]
+    head, rest = path[0], path[1:]
+    if head == "ctx" and rest and rest[0] in net["ctx"]:
+        value, rest = _read(world, net["ctx"][rest[0]]["v"]), rest[1:]
+    elif head in net["results"]:
+        value = _read(world, net["results"][head]["v"])
     else:
         return None
     for part in rest:
