@@ -98,7 +98,13 @@ def test_a_bench_gives_figures_and_leaves_nothing(tmp_path: Path):
     done = tally("bench", "--quick", "--data", str(tmp_path / ".tally"), "--json")
     assert done.code == 0, done.err
     assert misfit(SHAPES["bench"], done.value) is None
-    assert [row["name"] for row in done.value["items"]] == ["disk", "lone", "batch", "ticks"]
+    assert [row["name"] for row in done.value["items"]] == [
+        "disk",
+        "lone",
+        "batch",
+        "ticks",
+        "admit",
+    ]
     assert all(row["value"] > 0 for row in done.value["items"])
     assert list(tmp_path.iterdir()) == []
     one = tally("bench", "disk", "--quick", "--data", str(tmp_path / ".tally"))

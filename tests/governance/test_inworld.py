@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from tallystick.model import sys_definitions
 from tallystick.model.bundle import Bundle, make_bundle
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.modules.source import bundle_of
+from tallystick.workflow import governance
+from tallystick.workflow.bundle import Bundle as Kit
+from tallystick.workflow.effects import Effect
 from tests.governance.serve import W, governed
 
 SOURCE = '''
@@ -122,3 +126,12 @@ def test_a_workflow_has_only_its_scopes(tmp_path: Path) -> None:
             assert row["state"] == "shadowed"
 
     asyncio.run(main())
+
+
+def test_the_kit_has_every_effect_of_governance() -> None:
+    """AG-22: what a world may be asked to do to itself is a class of the kit, under its name."""
+    classes = [cls for cls in vars(governance).values() if isinstance(cls, type(Effect))]
+    named = {Kit("x").name_of(cls) for cls in classes if cls is not Effect}
+    effects = sys_definitions.of_kind("defeffect")
+    known = {name for name in effects if name.startswith("sys/governance.")}
+    assert named == known != set()

@@ -1,4 +1,4 @@
-"""What was written before an upgrade, as the workflow of today takes it: states, mail, beginnings."""
+"""What was written before an upgrade, as today's workflow takes it: states, mail, beginnings."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_receipt_that_waited_for_an_arm_that_is_gone() -> None:
 @pytest.mark.clause("X-21")
 @pytest.mark.parametrize("fits", [True, False], ids=["fits", "does not"])
 def test_a_cell_that_never_ran(fits: bool) -> None:
-    """AG-24: a cell born before the upgrade begins from the state it was given, if that still fits."""
+    """AG-24: a cell born before the upgrade begins from its given state, if that still fits."""
 
     def begins(docs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         made = docs[-1]

@@ -45,8 +45,8 @@ def left_at(rig: Rig) -> dict[str, list[int]]:
     return times
 
 
-# tidy: one long history, looked at after every step.
 @pytest.mark.clause("F-22", "X-03")
+# tidy: one long history, looked at after every step.
 def test_never_over_a_key_or_a_rate() -> None:
     """AG-11: many intents under a limit of one per key and a rate: never more than one of a key
     is out, never more than the rate leave in any stretch, all leave, and replay agrees.

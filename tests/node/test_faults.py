@@ -77,6 +77,7 @@ def test_after_a_failed_sync_nobody_is_told_yes(tmp_path: Path) -> None:
 
 @pytest.mark.pure_only
 @pytest.mark.clause("K-26")
+# tidy: one story
 def test_the_control_an_early_answer_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

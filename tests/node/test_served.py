@@ -28,7 +28,8 @@ def test_the_usual_settings_serve_every_effect_that_is_safe(tmp_path: Path) -> N
             return {name for name, entry in known if node.dispatch.serves(name, entry)}
 
     words = "http.request blob.put blob.get file.write file.delete file.read sql.query"
-    words += " playbook.step"
+    words += " playbook.step governance.propose governance.shadow governance.prove"
+    words += " governance.approve governance.apply"
     served = {f"sys/{word}@1" for word in f"{words} llm.generate human.ask telemetry.emit".split()}
     assert go(main()) == served
 

@@ -58,7 +58,6 @@ REACTIONS: Final = (
         workspaces.confirm,
         "what vanished was meant to",
         (202, 409),
-        content="document",
     ),
     Route(
         "GET",

@@ -79,8 +79,6 @@ def _one(verb: str, *, method: str = "POST", active: bool = False) -> Any:
                 body["follow"] = True
         elif verb == "scan":
             body = {"wait_ms": int((options.get("wait") or 0) * 1000)}
-        elif method == "POST":
-            body = {}
         path = filled(ALL + "/{workspace}", call, {"workspace": _named(call, options["dir"])})
         where = f"{path}/{verb}" if verb else path
         return Done(call.ask(Request(method, where, body=body)))

@@ -6,6 +6,7 @@ Reducers run again on their recorded states and events; a flow keeps its history
 is rebuilt from there and no journal is read.
 """
 
+# tidy: the verdict of one cell is one story.
 from __future__ import annotations
 
 from collections import deque

@@ -349,7 +349,8 @@ class Dispatch:
 
     def _flush(self) -> None:
         ended, self._ended = self._ended, []
-        self._sink.ended(ended)
+        if ended:  # a stop may have flushed what the loop was about to
+            self._sink.ended(ended)
 
     # ---- stopping ---------------------------------------------------------------------------
 

@@ -1,0 +1,86 @@
+"""Every verb about workspaces, reactions and provenance, by the command line (08 section 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.reactions.test_command import Desk
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    made = Desk(tmp_path_factory.mktemp("verbs"))
+    try:
+        made.played = made.play()
+        yield made
+    finally:
+        made.live.close()
+
+
+@pytest.mark.clause("F-18")
+def test_both_nouns_show_the_same(desk: Desk) -> None:
+    """RX-14: `tally reflection` is `tally reaction`, verb for verb."""
+    where, path = str(desk.folder), ("--path", "src/tree/b.py")
+    said = [
+        (desk.tally("reflection", "ls"), desk.tally("reaction", "ls")),
+        (
+            desk.tally("reflection", "show", "docs-writer"),
+            desk.tally("reaction", "show", "docs-writer"),
+        ),
+        (desk.tally("reflection", "check", where), desk.tally("reaction", "check", where)),
+        (
+            desk.tally("reflection", "simulate", "docs-context", *path),
+            desk.tally("reaction", "simulate", "docs-context", *path),
+        ),
+        (desk.tally("reflection", "decisions"), desk.tally("reaction", "decisions")),
+        (desk.tally("reflection", "triggers"), desk.tally("reaction", "triggers")),
+    ]
+    assert all(one == other for one, other in said)
+    listed, shown, checked = (one for one, _ in said[:3])
+    assert [row["reaction"] for row in listed["items"]] == ["docs-context", "docs-writer"]
+    assert (shown["trusted"], shown["enabled"], checked["ok"]) == (True, True, True)
+
+
+@pytest.mark.clause("F-07", "F-16")
+def test_what_a_person_may_do_to_runs(desk: Desk) -> None:
+    """S39, F-07: retry, abort, reset and replay; a run that is over takes no abort."""
+    run = desk.tally("reaction", "runs")["items"][0]
+    assert run["state"] == "complete"
+    ident = run["run_id"]
+    for verb in (desk.tally("reaction", "retry", ident), desk.tally("reflection", "retry", ident)):
+        assert verb["verb"] == "retry"
+    assert desk.tally("reaction", "abort", ident, code=1)["code"] == "run.terminal"
+    assert desk.tally("reflection", "abort", ident, code=1)["code"] == "run.terminal"
+    assert desk.tally("reaction", "reset", "docs-writer")["verb"] == "reset"
+    assert desk.tally("reflection", "reset", "docs-writer")["verb"] == "reset"
+    offered = [row for row in desk.tally("reaction", "triggers")["items"] if row["trigger_id"]]
+    assert desk.tally("reflection", "replay", offered[0]["trigger_id"])["same"] is True
+
+
+@pytest.mark.clause("F-22")
+def test_a_reaction_is_switched_off_and_on(desk: Desk) -> None:
+    """08 section 9: disable and enable are journaled, and seen in the list."""
+
+    def enabled() -> list[bool]:
+        return [row["enabled"] for row in desk.tally("reaction", "ls")["items"]]
+
+    desk.tally("reflection", "disable", "docs-writer")
+    assert enabled() == [True, False]
+    desk.tally("reflection", "enable", "docs-writer")
+    assert enabled() == [True, True]
+
+
+@pytest.mark.clause("F-06")
+def test_workspaces_and_provenance_are_listed(desk: Desk) -> None:
+    """08 section 13: what is watched, what was made of it, and that a workspace can go again."""
+    (row,) = desk.tally("workspace", "ls")["items"]
+    assert (row["name"], row["status"], row["follow"]) == ("ws", "watched", True)
+    said = desk.tally("workspace", "confirm", str(desk.folder))
+    assert said["workspace_id"] == row["workspace_id"]
+    kept = [each["object"] for each in desk.tally("provenance", "ls")["items"]]
+    assert {each["$type"] for each in kept} == {"provenance@1"}
+    desk.tally("workspace", "rm", str(desk.folder))
+    assert desk.tally("workspace", "ls")["items"] == []
+    desk.tally("workspace", "add", str(desk.folder))
