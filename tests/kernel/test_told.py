@@ -1,4 +1,4 @@
-"""What a tick is told: the short ways say the same as the documents (ADR 0020)."""
+"""What a tick is told: the short ways say the same as the documents (ADR 0021)."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,13 +75,25 @@ def test_a_reaction_is_switched_off_and_on(desk: Desk) -> None:
 
 @pytest.mark.clause("F-06")
 def test_workspaces_and_provenance_are_listed(desk: Desk) -> None:
-    """08 section 13: what is watched, what was made of it, and that a workspace can go again."""
+    """08 section 13: what is watched, and what was made of it."""
     (row,) = desk.tally("workspace", "ls")["items"]
     assert (row["name"], row["status"], row["follow"]) == ("ws", "watched", True)
     said = desk.tally("workspace", "confirm", str(desk.folder))
     assert said["workspace_id"] == row["workspace_id"]
     kept = [each["object"] for each in desk.tally("provenance", "ls")["items"]]
     assert {each["$type"] for each in kept} == {"provenance@1"}
-    desk.tally("workspace", "rm", str(desk.folder))
-    assert desk.tally("workspace", "ls")["items"] == []
-    desk.tally("workspace", "add", str(desk.folder))
+
+
+@pytest.mark.clause("F-18")
+def test_a_workspace_goes_and_comes_back(tmp_path: Path) -> None:
+    """08 section 3: `rm` stops watching and keeps the history; `add` watches the same one again."""
+    desk = Desk(tmp_path)
+    try:
+        (before,) = desk.tally("workspace", "ls")["items"]
+        desk.tally("workspace", "rm", str(desk.folder))
+        (gone,) = desk.tally("workspace", "ls")["items"]
+        assert (before["status"], gone["status"]) == ("watched", "away")
+        again = desk.tally("workspace", "add", str(desk.folder))
+        assert again["workspace_id"] == before["workspace_id"]
+    finally:
+        desk.live.close()
