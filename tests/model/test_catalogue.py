@@ -15,6 +15,7 @@ from tallystick.model.catalogue_build import is_key
 from tallystick.model.definitions import canonical, definition_hash
 from tallystick.model.limits import Limits
 from tallystick.model.manifest import canonical_manifest, manifest_hash
+from tallystick.model.sys_definitions import SUBSCRIPTIONS, of_kind
 from tallystick.values import canon
 
 H = "sha256:" + "11" * 32
@@ -213,7 +214,7 @@ def test_effects_are_resolved_ours_included():
 def test_subscriptions_keep_order_and_admit_their_initial_state():
     """MO-16 (parse): filters, keys and first states, in manifest order."""
     first, second, *ours = load().subscriptions
-    assert [row.workflow for row in ours] == ["sys/playbook@1"] * 3
+    assert [row.workflow for row in ours] == [row["workflow"] for row in SUBSCRIPTIONS]
     assert (first.key_field, first.key_fn) == ("id", None)
     assert (first.origins, first.tags) == (("external",), ("eu",))
     assert first.create_if_missing is False
@@ -277,7 +278,7 @@ def test_an_empty_manifest_still_has_ours():
     assert "sys/http.request@1" in catalogue.effects
     assert "sys/effect@1" in catalogue.caps
     assert "sys/WorkflowContext@1" in catalogue.schemas
-    assert list(catalogue.workflows) == ["sys/playbook@1"]
+    assert set(catalogue.workflows) == set(of_kind("defworkflow"))
     assert not catalogue.grants
     assert catalogue.limits == Limits()
 

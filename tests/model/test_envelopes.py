@@ -128,7 +128,7 @@ class Inspecting:
         assert tick.event.plain() == canon.decode(value), "both forms of an event are one value"
         assert tick.event.plain() is not tick.event.plain(), "and the plain one is fresh"
         if tick.ctx is not None:
-            sys_schemas()[envelopes.CONTEXT].read(tick.ctx)
+            sys_schemas()[envelopes.CONTEXT].read(tick.ctx.document())
         self.seen.append(admitted.value.get("$tag", workflow.event_name))
         return self.inner.tick(catalogue, workflow, tick, content)
 
