@@ -121,8 +121,8 @@ def test_a_stream_of_lines_is_sent_in_batches(live: Live):
         live.wait(lambda i=i: visits(live, f"guest-{i}") == 400)
     named = ("send", GREET, "-", "--idempotency-key", "file-1", "--json")
     for _ in range(2):
-        assert live.run(*named, stdin='{"name": "Eve"}\n{"name": "Eve"}').code == 0
-    live.wait(lambda: visits(live, "Eve") == 2)
+        assert live.run(*named, stdin='{"name": "Line"}\n{"name": "Line"}').code == 0
+    live.wait(lambda: visits(live, "Line") == 2)
     torn = live.run("send", GREET, "-", "--json", stdin='{"name": ')
     assert (torn.code, torn.problem["code"]) == (2, "request.bad_json")
 
