@@ -15,9 +15,9 @@ from tallystick import Duration, Nat, Record, Where
 from tallystick.errors import NotQuiescent, TallyError
 from tallystick.model.records import Ticked
 from tallystick.testing import TestWorld, cancelled, denied, golden, ok, timeout
-from tallystick.testing.smallest import smallest
 from tallystick.testing.sources import built
 from tallystick.testing.strategies import histories, receipts, strategy
+from tallystick.values.schema.smallest import smallest
 from tests.values.strategies import schema_of, types
 from tests.workflow.apps import HELLO, ORDER
 from tests.workflow.names import loaded, names_of

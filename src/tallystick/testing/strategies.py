@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tallystick.errors import SchemaMismatch, UnknownName
 from tallystick.testing.answers import Said, denied, duplicate, error, malformed, ok, timeout
-from tallystick.testing.smallest import smallest
 from tallystick.testing.world import TestWorld
 from tallystick.values.schema import Schema, compile_schema
 from tallystick.values.schema.annotations import type_of
@@ -31,6 +30,7 @@ from tallystick.values.schema.nodes import (
     Variant,
     is_unit,
 )
+from tallystick.values.schema.smallest import smallest
 from tallystick.workflow.bundle import spec_of
 from tallystick.workflow.codec import codec_of
 from tallystick.workflow.effects import EffectType

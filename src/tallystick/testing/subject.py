@@ -20,10 +20,10 @@ from tallystick.modules.lane import LOAD_FUEL, Compiled, Space
 from tallystick.modules.runners import Library
 from tallystick.testing.laws import Reading
 from tallystick.testing.moves import ENTROPY, OWN, Player, Sampled, Samples, Send
-from tallystick.testing.smallest import smallest
 from tallystick.testing.sources import Built, files_of, sources_of
 from tallystick.testing.world import KEY, START_NS, TestWorld
 from tallystick.values import canon
+from tallystick.values.schema.smallest import smallest
 from tallystick.workflow.build import build
 from tallystick.workflow.bundle import Bundle, WorkflowSpec, name_of_workflow
 from tallystick.workflow.codec import codec_of

@@ -1,4 +1,4 @@
-"""The smallest value of a type: what a model is tried with when nobody gives samples.
+"""The smallest value of a type: what something is tried with when nobody says a value.
 
 Plain values, as schemas read them; equal types give equal values.
 """
