@@ -107,7 +107,12 @@ def rss_mb(pid: int | str = "self") -> float:
 
 
 def cpu_s(pid: int | str = "self") -> float:
-    """Processor time that a process has had, all of its threads."""
+    """Processor time that a process has had, all of its threads.
+
+    What the system tells of others comes in beats of ten milliseconds.
+    """
+    if pid == "self":
+        return time.process_time()
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _BEAT
 
