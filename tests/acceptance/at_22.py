@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -28,7 +29,9 @@ def playbook(guard: str) -> dict[str, Any]:
 
 def run(bench: Bench) -> dict[str, Any]:
     """Play a playbook for each hostile guard, and an honest one; then run it all again."""
-    hostile = [*ESCAPE, *EXHAUSTION][: bench["strings"]]
+    # Some need values that only a unit test can put into a scope.
+    known = [each for each in [*ESCAPE, *EXHAUSTION] if not re.search(r"\b(trap|big)\b", each)]
+    hostile = known[: bench["strings"]]
     with Place(bench.fresh("node"), planted=bench.planted) as place:
         place.start()
         passed, refused, failed = [], 0, 0
@@ -86,7 +89,6 @@ CASE = Case(
     rows="RL-08 RL-19",
     run=run,
     faults=faults,
-    suite="none",
     planted="faults_are_true",
     small={"strings": 12},
     full={"strings": 400},

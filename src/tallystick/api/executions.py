@@ -48,7 +48,7 @@ async def begin(request: Request) -> Response:
 
 async def _document(request: Request, body: NewExecution) -> bytes:
     """The normal form to play: of the text that was sent, or of what is published at a path."""
-    if "\n" in body.playbook:
+    if ":" in body.playbook:  # a document has keys, a path has none
         return load(body.playbook, body.file, unchecked=body.unchecked).bytes
     return await request.node.look(
         request.world, lambda world: executions.published_document(world, body.playbook)
