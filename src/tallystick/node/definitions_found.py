@@ -10,8 +10,9 @@ from typing import Any, Final
 from tallystick.node.watch_disk import Disk
 from tallystick.reactions.check import check
 from tallystick.reactions.document import Definition, load
-from tallystick.reactions.finding import BadReaction, Finding
+from tallystick.reactions.finding import BadReaction
 from tallystick.reactions.tree import DIRECTORY, Tree, shown
+from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, read
 
 FOLDER: Final = b".reactions"

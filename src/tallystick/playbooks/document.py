@@ -16,10 +16,11 @@ from typing import Any, Final, NamedTuple
 from tallystick.playbooks.check import remarks
 from tallystick.playbooks.document_steps import read_step, step_name
 from tallystick.playbooks.document_tasks import read_task
-from tallystick.playbooks.finding import BadPlaybook, Finding
+from tallystick.playbooks.finding import BadPlaybook
 from tallystick.playbooks.kinds import KINDS
 from tallystick.playbooks.reading import NAME, Reading
 from tallystick.values import canon
+from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, Path, read
 
 VERSIONS: Final = ("tally/v1", "noetl.io/v2", "noetl.io/v10")

@@ -1,37 +1,10 @@
-"""What is wrong with a playbook, and where: one shape for refusals, warnings and notes."""
+"""What is wrong with a playbook, and where: refusals of its file, remarks about its net."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tallystick.errors import Rejected
-from tallystick.values.yaml12 import Path
-
-
-class Finding(NamedTuple):
-    """One thing that was found; `line` and `col` count from 1."""
-
-    code: str
-    severity: str
-    line: int
-    col: int
-    path: str
-    message: str
-    hint: str
-
-    def shown(self, file: str) -> dict[str, Any]:
-        """The finding as people and programs read it."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "file": file,
-            "line": self.line,
-            "col": self.col,
-            "path": self.path,
-            "message": self.message,
-            "hint": self.hint,
-        }
+from tallystick.values.findings import BadFile
 
 
 class Remark(NamedTuple):
@@ -44,25 +17,7 @@ class Remark(NamedTuple):
     hint: str
 
 
-class BadPlaybook(Rejected):
+class BadPlaybook(BadFile):
     """A playbook that the checker refuses; `findings` holds them all, by line."""
 
     default_code = "playbook.invalid"
-    status = 422
-    default_hint = "correct the file at the lines that are named, then check it again"
-
-    def __init__(self, file: str, findings: Sequence[Finding]) -> None:
-        first = findings[0]
-        rest = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-        message = f"{file}:{first.line}:{first.col} {first.code} {first.message}{rest}"
-        shown = [finding.shown(file) for finding in findings]
-        super().__init__(message, where={"findings": shown}, hint=first.hint)
-        self.findings = tuple(findings)
-
-
-def spelled(path: Path) -> str:
-    """A path as text: `workflow[0].tool.kind`."""
-    out = ""
-    for part in path:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
-    return out

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tallystick.playbooks.finding import Finding, spelled
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
+from tallystick.values.findings import Finding, spelled
 from tallystick.values.yaml12 import Path, Source
 
 NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from tallystick.reactions import globs
 from tallystick.reactions.document import Definition
-from tallystick.reactions.finding import Finding
 from tallystick.reactions.scopes import anchored
 from tallystick.reactions.tree import shown
+from tallystick.values.findings import Finding
 
 
 class Edge(NamedTuple):

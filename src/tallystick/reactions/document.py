@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from tallystick.reactions import ids
 from tallystick.reactions.document_actions import read_actions
-from tallystick.reactions.finding import BadReaction, Finding
+from tallystick.reactions.finding import BadReaction
 from tallystick.reactions.profiles import RULE_NAMES, read_rules, resolve
 from tallystick.reactions.reading import Reading
 from tallystick.values import canon
+from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, Path, read
 
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")

@@ -1,49 +1,11 @@
-"""What is wrong with a reaction, and where: one shape for refusals and warnings."""
+"""What is wrong with the file of a reaction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from tallystick.errors import Rejected
-from tallystick.values.yaml12 import Path
+from tallystick.values.findings import BadFile
 
 
-class Finding(NamedTuple):
-    """One thing that was found; `line` and `col` count from 1."""
-
-    code: str
-    severity: str
-    line: int
-    col: int
-    path: str
-    message: str
-    hint: str
-
-    def shown(self, file: str) -> dict[str, Any]:
-        """The finding as people and programs read it."""
-        return {"file": file, **self._asdict()}
-
-
-class BadReaction(Rejected):
+class BadReaction(BadFile):
     """A reaction file that is refused; `findings` holds them all, by line."""
 
     default_code = "reaction.invalid"
-    status = 422
-    default_hint = "correct the file at the lines that are named, then check it again"
-
-    def __init__(self, file: str, findings: Sequence[Finding]) -> None:
-        first = findings[0]
-        rest = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-        message = f"{file}:{first.line}:{first.col} {first.code} {first.message}{rest}"
-        shown = [finding.shown(file) for finding in findings]
-        super().__init__(message, where={"findings": shown}, hint=first.hint)
-        self.findings = tuple(findings)
-
-
-def spelled(path: Path) -> str:
-    """A path as text: `actions[0].name`."""
-    out = ""
-    for part in path:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
-    return out

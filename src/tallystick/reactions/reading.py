@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tallystick.errors import BadDefinition
 from tallystick.reactions import globs
-from tallystick.reactions.finding import Finding, spelled
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
+from tallystick.values.findings import Finding, spelled
 from tallystick.values.yaml12 import Path, Source
 
 BAD: Final = "reaction.bad_value"
