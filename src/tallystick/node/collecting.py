@@ -24,7 +24,7 @@ from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.reach import Marks
 from tallystick.model.frames import Sealed
-from tallystick.node.engine import Hosted
+from tallystick.node.hosted import Hosted
 from tallystick.node.node import Node
 
 TRIES: Final = 5

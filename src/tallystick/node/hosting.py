@@ -16,7 +16,7 @@ from tallystick.kernel.world import Settings
 from tallystick.model.abi import Runner
 from tallystick.node.clock import AheadClock, Clock, SystemClock
 from tallystick.node.driver import Driver, Ports
-from tallystick.node.engine import Hosted
+from tallystick.node.hosted import Hosted
 from tallystick.node.whatif import whatif_world
 from tallystick.node.worlds import (
     ForkOrder,

@@ -37,9 +37,10 @@ from tallystick.node.clock import AheadClock, SystemClock
 from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Look, Ticket
-from tallystick.node.engine import Engine, Hosted
+from tallystick.node.engine import Engine
 from tallystick.node.feed import Feed
 from tallystick.node.files import Files, Lock
+from tallystick.node.hosted import Hosted
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
 from tallystick.node.keys import KeyFile

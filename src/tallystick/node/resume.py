@@ -18,7 +18,7 @@ from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
 from tallystick.node.driver import Deferred, Published, Ticket, kernel_owned
-from tallystick.node.engine import Hosted
+from tallystick.node.hosted import Hosted
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 

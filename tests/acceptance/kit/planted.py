@@ -19,9 +19,11 @@ from tallystick.journal.base import Append, Full, Head
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel import fold_cells, roots
 from tallystick.node import engine, files
+from tallystick.node.commits import Commits
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Cut, Driver
-from tallystick.node.engine import Engine, Hosted
+from tallystick.node.engine import Engine
+from tallystick.node.hosted import Hosted
 from tallystick.node.node import Node
 from tallystick.node.outside import Outside
 from tests.acceptance.kit import planted_guards
@@ -32,7 +34,7 @@ GAP_S: Final = 0.15
 
 def _release_first(*, answers: bool, intents: bool) -> None:
     """Let answers or intents out when a commit is cut, a moment before it is written."""
-    commit, release = Engine._commit, Driver.release
+    commit, release = Commits._commit, Driver.release
 
     def early(self: Driver, cut: Cut) -> None:
         for frame, _, ticket in cut.batch:
@@ -46,14 +48,14 @@ def _release_first(*, answers: bool, intents: bool) -> None:
         told = [each._replace(ticket=None) if _told(each) else each for each in cut.batch]
         release(self, cut._replace(batch=told) if answers else cut)
 
-    def wrong(self: Engine, cuts: list[tuple[Hosted, Cut]], *, calm: bool) -> None:
+    def wrong(self: Commits, cuts: list[tuple[Hosted, Cut]], *, calm: bool) -> None:
         for hosted, cut in cuts:
             early(hosted.driver, cut)
-        self._post(self.outlet.taken())
+        self._ways.post(self._ways.outlet.taken())
         time.sleep(GAP_S)
         commit(self, cuts, calm=calm)
 
-    Engine._commit = wrong  # type: ignore[method-assign]  # a defect is planted
+    Commits._commit = wrong  # type: ignore[method-assign]  # a defect is planted
     Driver.release = late  # type: ignore[method-assign]  # a defect is planted
 
 
