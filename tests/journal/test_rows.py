@@ -175,6 +175,49 @@ def test_names_of_worlds(journal: Journal) -> None:
         assert caught.value.code == "world.unknown"
 
 
+@pytest.mark.clause("X-08")
+@pytest.mark.invariant("I11")
+def test_a_name_moves_in_one_commit(journal: Journal) -> None:
+    """AG-32: both journals and the name change together, and who loses the name is fenced."""
+    old, new = Writer(journal), Writer(journal, CHILD)
+    journal.alias("prod", WORLD)
+    outcomes = journal.move_alias("prod", CHILD, moves(old, new))
+    assert outcomes == [journal.head(WORLD), journal.head(CHILD)]
+    assert journal.aliases() == {"prod": CHILD}
+    assert journal.head(WORLD).epoch == old.head.epoch + 1
+    assert journal.head(CHILD).epoch == new.head.epoch
+    assert (spans(journal, WORLD), spans(journal, CHILD)) == ([(1, 1)], [(1, 1)])
+    old.head = journal.head(WORLD)._replace(epoch=old.head.epoch)
+    assert isinstance(old.write(1), Fenced)
+    new.head = journal.head(CHILD)
+    assert isinstance(new.write(1), Head)
+
+
+@pytest.mark.clause("X-08")
+@pytest.mark.invariant("I11")
+@pytest.mark.parametrize("deposed", [WORLD, CHILD])
+def test_a_name_that_cannot_move_leaves_all_as_it_was(journal: Journal, deposed: str) -> None:
+    """AG-32: one fenced world undoes the whole; a world that nobody knows is refused, and the
+    journal takes frames as before.
+    """
+    old, new = Writer(journal), Writer(journal, CHILD)
+    journal.alias("prod", WORLD)
+    newest = Writer(journal, deposed)
+    outcomes = journal.move_alias("prod", CHILD, moves(old, new))
+    assert [type(outcome) for outcome in outcomes] == [Fenced, Fenced]
+    with pytest.raises(UnknownName) as caught:
+        journal.move_alias("prod", GRANDCHILD, [])
+    assert caught.value.code == "world.unknown"
+    assert journal.aliases() == {"prod": WORLD}
+    assert spans(journal, WORLD) == spans(journal, CHILD) == []
+    assert isinstance(newest.write(1), Head)
+
+
+def moves(*writers: Writer) -> list[Append]:
+    """One frame of each writer."""
+    return [Append(w.world, frames(w.world, w.head, [1]), w.head, {}) for w in writers]
+
+
 def test_tokens_are_kept_and_revoked(journal: Journal) -> None:
     """04 section 11: a token's row comes back as it was; a revoked one says since when."""
     plain = TokenRow("a1", bytes(32), "alice", ("read", "send"), ("main",), 5, None)

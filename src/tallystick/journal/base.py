@@ -284,6 +284,13 @@ class Journal(Reader, Appender, Protocol):
         """Let a name mean a world from now on."""
         ...
 
+    def move_alias(self, name: str, to: str, batch: Sequence[Append]) -> list[Outcome]:
+        """Append, and in the same commit let a name mean a world and fence those that lose it.
+
+        All of it or none: one world of the batch that is fenced already undoes the whole.
+        """
+        ...
+
     def unalias(self, name: str) -> None:
         """Forget a name; one that is not there is no error."""
         ...

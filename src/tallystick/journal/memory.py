@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -133,6 +133,19 @@ class MemoryJournal:
         """Let a name mean a world."""
         self._book(world)
         self._aliases[name] = world
+
+    def move_alias(self, name: str, to: str, batch: Sequence[Append]) -> list[Outcome]:
+        """Append, let a name mean a world and fence those that lose it: all of it or none."""
+        for world in (to, *(each.world for each in batch)):
+            self._book(world)
+        if any(self._book(each.world).head() != each.expect for each in batch):
+            return [Fenced(self.head(each.world)) for each in batch]
+        for each in batch:
+            self._append(each)
+            self._book(each.world).epoch += each.world != to
+        self._aliases[name] = to
+        self._bell.ring()
+        return [self.head(each.world) for each in batch]
 
     def unalias(self, name: str) -> None:
         """Forget a name."""

@@ -312,8 +312,7 @@ class SqliteJournal(SqliteReader):
 
         All of it or none: a world that is fenced already undoes the whole.
         """
-        for each in batch:
-            self._id(each.world)
+        meant, _ = self._id(to), [self._id(each.world) for each in batch]
         try:
             with self._writing():
                 self._spill(tuple(batch))
@@ -322,7 +321,7 @@ class SqliteJournal(SqliteReader):
                 if any(isinstance(outcome, Fenced) for outcome in outcomes):
                     self._db.execute("ROLLBACK")
                     return [Fenced(self.head(each.world)) for each in batch]
-                self._db.execute(_ALIAS, (name, self._id(to)))
+                self._db.execute(_ALIAS, (name, meant))
                 lost = [each.world for each in batch if each.world != to]
                 for world in lost:
                     self._db.execute("UPDATE world SET epoch=epoch+1 WHERE uuid=?", (world,))
