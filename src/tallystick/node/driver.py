@@ -206,6 +206,7 @@ class Driver:
         self.ingress: deque[Ticket] = deque()
         self.staged: list[Staged] = []
         self.staged_bytes = 0
+        self.held = False  # what comes waits, and nothing begins, until its holder lets go
 
     # ---- taking -----------------------------------------------------------------------------
 

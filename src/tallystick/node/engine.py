@@ -182,6 +182,8 @@ class Engine:
     def _may_turn(self, driver: Driver) -> bool:
         if len(driver.staged) >= STAGED_FRAMES_MAX or driver.staged_bytes >= STAGED_BYTES_MAX:
             return False
+        if driver.held:
+            return False
         if self._commits.disk_full:
             return bool(driver.ingress)
         ready = driver.world.ring and not (self.asleep or driver.world.frozen)
@@ -250,7 +252,7 @@ class Engine:
             return None
         waits = []
         for hosted in self.worlds.values():
-            due = awaited_ns(hosted.driver.world)
+            due = None if hosted.driver.held else awaited_ns(hosted.driver.world)
             if due is not None:
                 now = hosted.driver.clock.sample().now_ns
                 waits.append(max(due - now, hosted.clock_after_ns - time.monotonic_ns(), 0))
@@ -262,7 +264,7 @@ class Engine:
             return
         for hosted in self.worlds.values():
             driver = hosted.driver
-            due = awaited_ns(driver.world)
+            due = None if driver.held else awaited_ns(driver.world)
             if due is None or hosted.clock_after_ns > time.monotonic_ns():
                 continue
             sample = driver.clock.sample()

@@ -31,6 +31,7 @@ from tallystick.journal.base import Reader
 from tallystick.kernel import propose, quiescence
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Activate, Fail, Propose, Prove, Sample, Shadow, Vote
+from tallystick.kernel.plans import Plan
 from tallystick.kernel.proposals import Proposal
 from tallystick.kernel.propose import known
 from tallystick.kernel.world import World
@@ -43,6 +44,7 @@ from tallystick.node.rehearsal import Proof, Rehearsal
 from tallystick.values import canon
 
 ROUNDS: Final = 5
+HELD_S: Final = 20.0  # how long a world may stand still while its cells are proved
 _LOOK_S: Final = (0.02, 2.0)  # between two looks at what is open: at first, and at most
 
 
@@ -136,7 +138,7 @@ class Governing:
     async def prove(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
         """Ask for a verdict on every open cell, and keep the report."""
         tried = await self._rehearsed(world, ident)
-        made = await rehearsal.prove_on(self._node, world, tried, tail=_ticks(trial))
+        made = await rehearsal.prove_on(self._node, world, tried._replace(ticks=_ticks(trial)))
         blobs = {made.report_hash: made.document}
         said = (ident, made.report_hash, made.report["verdicts"], blobs, asker.principal)
         answer = await self._node.one(world, Prove(asker.sample, *said, asker.intent))
@@ -186,25 +188,17 @@ class Governing:
         self._tried[proposal.bundle] = None
 
     async def _proved(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
-        """Prove, plan and switch; cells that ticked meanwhile make another round, five at most."""
-        tried = await self._rehearsed(world, ident)
+        """Prove, plan and switch; what ticked meanwhile is proved while the world stands still.
+
+        As long as that is too much, the world goes on and there is another round, five at most.
+        """
+        tried = (await self._rehearsed(world, ident))._replace(ticks=_ticks(trial))
         proof: Proof | None = None
         for _ in range(ROUNDS):
-            before = proof
-            proof = await rehearsal.prove_on(
-                self._node, world, tried, tail=_ticks(trial), known=before
-            )
-            choice = chosen(proof.verdicts, trial.on)
-            if choice.refused:
-                raise _unproved(ident, choice.refused)
-            base = await self._node.look(world, lambda live: live.manifest)
-            given = self._activation(base, ident, asker)._replace(
-                plan=choice.plan,
-                report_hash=proof.report_hash,
-                blobs={proof.report_hash: proof.document},
-            )
-            answer = await self._node.one(world, given)
-            if answer.kind != "refused" or answer.detail["code"] != "gov.plan_outdated":
+            proof = await rehearsal.prove_on(self._node, world, tried, proof)
+            _plan(proof, trial, ident)
+            answer = await self._caught_up(world, tried, trial, (proof, asker))
+            if answer is not None:
                 return await self._switched(world, ident, answer)
         raise Conflict(
             f"cells tick faster than they are proved, {ROUNDS} times",
@@ -212,6 +206,32 @@ class Governing:
             where={"proposal": ident},
             hint="suspend what is busy, or apply with --wait",
         )
+
+    async def _caught_up(
+        self, world: str, tried: Rehearsal, trial: Trial, known: tuple[Proof, Asker]
+    ) -> Answer | None:
+        """Hold the world, prove what ticked since, and switch; None when that would take long."""
+        node, (proof, asker) = self._node, known
+        ident = tried.proposal
+        assert ident is not None, "only proposals are applied"
+        async with rehearsal.at_hand() as child, node.held(world):
+            try:
+                async with asyncio.timeout(HELD_S):
+                    last = await rehearsal.caught_up(node, world, tried, proof, child)
+            except TimeoutError:
+                return None
+            if last is None:
+                return None
+            base = await node.look(world, _manifest)
+            given = self._activation(base, ident, asker)._replace(
+                plan=_plan(last, trial, ident),
+                report_hash=last.report_hash,
+                blobs={last.report_hash: last.document},
+            )
+            answer = await node.now(world, given)
+        # A world that was opened anew meanwhile, after a full disk, did not stand still.
+        moved = answer.kind == "refused" and answer.detail["code"] == "gov.plan_outdated"
+        return None if moved else answer
 
     async def _switch(self, world: str, ident: str, asker: Asker) -> dict[str, Any]:
         node = self._node
@@ -260,6 +280,14 @@ class Governing:
                 return
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, _LOOK_S[1])
+
+
+def _plan(proof: Proof, trial: Trial, ident: str) -> Plan:
+    """What becomes of each open cell; refuses when one may neither go on nor was given a pin."""
+    choice = chosen(proof.verdicts, trial.on)
+    if choice.refused:
+        raise _unproved(ident, choice.refused)
+    return choice.plan
 
 
 def _unproved(ident: str, refused: list[Verdict]) -> NotQuiescent:

@@ -11,14 +11,16 @@ Reads of history run in worker threads over connections of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tallystick.errors import (
     Busy,
     Conflict,
+    DiskFull,
     NotOwner,
     Rejected,
     TallyError,
@@ -238,6 +240,32 @@ class Node:
         self.engine.look(hosted, ticket)
         await call.future
         found: T = detail_of(ticket)
+        return found
+
+    @asynccontextmanager
+    async def held(self, world: str) -> AsyncIterator[None]:
+        """Let a world stand still for a moment: what comes waits, looks and `now` are answered."""
+        driver = self._hosted(world).driver
+        await self.on_kernel(lambda: setattr(driver, "held", True))
+        try:
+            yield
+        finally:
+            self.engine.call(lambda: setattr(driver, "held", False))
+
+    async def now(self, world: str, given: Input) -> Answer:
+        """Decide about one input before all that waits; for whoever holds the world."""
+        hosted = self._hosted(world)
+        if self.engine.read_only:
+            raise DiskFull("the disk is full; the node only reads")
+        ticket = Ticket(given)
+        if isinstance(hosted.driver.clock, AheadClock):
+            _move([ticket], hosted.driver.clock.ahead_ns)
+        call = Call(self.loop, [ticket])
+        self.engine.look(hosted, ticket)
+        await call.future
+        found = outcome_of(ticket)
+        if isinstance(found, Exception):
+            raise found
         return found
 
     async def past(self, world: str, seq: int, ask: Callable[[World], T]) -> T:

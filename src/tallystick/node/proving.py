@@ -2,7 +2,8 @@
 
 Proofs cost time on all cores, and the kernel's thread has none to give.
 A share reads the journal over a connection of its own, up to one sequence, and tells its verdicts.
-Run as `python -m tallystick.node.proving`, with the order on standard input.
+Run as `python -m tallystick.node.proving`, with the order on standard input; it says when it is
+ready for it, because loading takes longer than most orders.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.governance.prove import TAIL, Prover, Verdict, live_cells
 from tallystick.governance.rerun import Overlay
@@ -26,11 +27,14 @@ from tallystick.modules.runners import Runners
 from tallystick.node.worlds import world_at
 from tallystick.values import canon
 
+READY: Final = b"."
+
 
 class Share(NamedTuple):
     """Which cells of a world are proved here, as of which sequence, on which candidate.
 
-    With `only` these cells and no others; `tail` is how many ticks count, None for all.
+    With `only` these cells and no others, each with the sequence up to which it is proved already;
+    `tail` is how many ticks count, None for all.
     """
 
     world: str
@@ -39,7 +43,7 @@ class Share(NamedTuple):
     number: int = 0
     of: int = 1
     tail: int | None = TAIL
-    only: frozenset[CellId] | None = None
+    only: Mapping[CellId, int] | None = None
 
     def has(self, ident: CellId) -> bool:
         """True for the cells of this share."""
@@ -64,7 +68,8 @@ def prove_share(reader: Reader, share: Share, blobs: Mapping[bytes, bytes]) -> I
         else:
             cell = live.cell(ident)
             assert cell is not None, "a live cell is in the world"
-            rest[ident] = cell.born_seq
+            proved = 0 if share.only is None else share.only[ident]
+            rest[ident] = max(cell.born_seq, proved + 1)
     if rest:
         yield from _run(reader, share, blobs, (prover, live, rest))
 
@@ -99,8 +104,9 @@ def _tails(reader: Reader, share: Share, live: World, rest: dict[CellId, int]) -
     for frame in reader.read(share.world, after=begin, upto=share.seq):
         if is_tick(frame.body):
             record: Any = open_frame(frame.body)[3][0]
-            ticks = seen.get(CellId(record.workflow, record.key))
-            if ticks is not None:
+            ident = CellId(record.workflow, record.key)
+            ticks = seen.get(ident)
+            if ticks is not None and frame.seq >= rest[ident]:
                 ticks.append(frame.seq)
     return {**rest, **{ident: ticks[-tail:][0] for ident, ticks in seen.items() if ticks}}
 
@@ -123,15 +129,17 @@ def _world(reader: Reader, share: Share, seq: int, blobs: Mapping[bytes, bytes])
 
 def put_order(folder: Path, share: Share, blobs: Mapping[bytes, bytes]) -> bytes:
     """What a process is told."""
-    only = None if share.only is None else [list(ident) for ident in sorted(share.only)]
+    only = None if share.only is None else [[*cell, seq] for cell, seq in share.only.items()]
     fields = {**share._asdict(), "only": only}
     return canon.encode({"folder": str(folder), "share": fields, "blobs": list(blobs.values())})
 
 
 def _main() -> None:
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
     raw = canon.decode(sys.stdin.buffer.read())
     only = raw["share"].pop("only")
-    known = None if only is None else frozenset(CellId(*ident) for ident in only)
+    known = None if only is None else {CellId(name, key): seq for name, key, seq in only}
     share = Share(**raw["share"], only=known)
     blobs = {canon.digest_of(data): data for data in raw["blobs"]}
     reader = SqliteReader(Path(raw["folder"]))
