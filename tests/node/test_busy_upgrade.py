@@ -165,12 +165,14 @@ def test_control_without_the_hold_it_never_ends(
     on_busy(tmp_path, main)
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("X-21")
 def test_a_later_round_asks_about_new_ticks_only(tmp_path: Path) -> None:
     """06 section 9: a proof of now from one of before runs what ticked since, and is as strict: a
     cell that differs in a new tick alone is found; too many cells make another round.
     """
 
+    # tidy: one story, told in order.
     async def main(node: Node, world: str, _load: Load) -> None:
         async def send(key: str, n: int) -> None:
             await node.one(world, Submit(node.clock.sample(), "t/Go@1", {"key": key, "n": n}))
