@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tallystick.executors.base import Failed, Job, Ok, Outcome
+from tallystick.executors.base import ExecutorPorts, Failed, Job, Ok, Outcome
 from tallystick.executors.file import FileExecutor, FileSettings
+from tallystick.executors.playbook import PlaybookExecutor
 from tallystick.journal.memory import MemoryJournal
 from tallystick.kernel.inputs import Clock, Operate, Settle, Submit
 from tallystick.model.frames import open_frame
@@ -52,6 +53,7 @@ MS = 1_000_000
 SECOND = 1_000 * MS
 FILES = ("sys/file.read@1", "sys/file.write@1", "sys/file.delete@1")
 TIMER = "sys/timer.set@1"
+STEP = "sys/playbook.step@1"
 
 
 class Kept:
@@ -92,6 +94,7 @@ def look(root: Path) -> Tree:
 class Desk(Rig):
     """One workspace of one world."""
 
+    # tidy: all that stands on the desk.
     def __init__(self, root: Path, *texts: str, trust: bool = True, **more: Any) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self.root_path = root
@@ -104,6 +107,9 @@ class Desk(Rig):
         new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
         self.driver = create_world(self.ports(), new, self.runner, None)
         self.files = FileExecutor(FileSettings({WS: root}, slots=1))
+        # It has the files of the workspace too, so that a task which it did itself would show.
+        ports = ExecutorPorts(root, None, lambda: self.clock.now_ns)
+        self.player = PlaybookExecutor({"file": self.files}, ports, 1)
         self.tree: Tree | None = None
         self.n = 0
         self.done = 0
@@ -329,7 +335,7 @@ class Desk(Rig):
         self.run()
 
     def _outcome(self, job: Published, params: Any, kept: Kept) -> Outcome:
-        if job.effect in FILES:
+        if job.effect in (*FILES, STEP):
             made = Job(
                 world=job.world,
                 intent=job.intent,
@@ -340,11 +346,12 @@ class Desk(Rig):
                 grant=job.granted,
                 attempt=job.attempt,
                 deadline_ns=None,
-                origin=None,  # type: ignore[arg-type]  # the file executor does not ask
+                origin=None,  # type: ignore[arg-type]  # these executors do not ask
                 secrets={},
                 blobs=kept,
             )
-            return asyncio.run(self.files.perform(made, Heard()))
+            performer = self.files if job.effect in FILES else self.player
+            return asyncio.run(performer.perform(made, Heard()))
         if job.effect == "sys/llm.generate@1":
             self.models.append(params)
             ref = kept.put(self.answer.encode())

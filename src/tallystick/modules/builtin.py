@@ -40,6 +40,9 @@ _SLOTS: Final = {
     "sys/workflow.call@1": "flow",
     "sys/timer.set@1": "timer",
     "sys/human.ask@1": "human",
+    "sys/file.read@1": "read",
+    "sys/file.write@1": "write",
+    "sys/file.delete@1": "write",
 }
 # What broken data can raise inside our own code: a fault of the tick, never of the world.
 _FAULTS: Final = (TallyError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError)

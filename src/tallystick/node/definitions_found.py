@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tallystick.node.watch_disk import Disk
+from tallystick.playbooks.document import load as load_playbook
+from tallystick.playbooks.finding import BadPlaybook
 from tallystick.reactions.check import check
 from tallystick.reactions.document import Definition, load
 from tallystick.reactions.finding import BadReaction
@@ -16,6 +18,7 @@ from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, read
 
 FOLDER: Final = b".reactions"
+PLAYBOOKS: Final = "playbooks/"
 PROFILES: Final = b".reactions/profiles.yaml"
 
 
@@ -61,8 +64,9 @@ def found_in(
 ) -> Loading:
     """Every definition of a folder that can be loaded, and every finding."""
     inside = [p for p in paths if p.startswith(FOLDER + b"/") and tree[p].kind != DIRECTORY]
-    beside = _beside(disk, inside)
+    beside, played = _beside(disk, inside)
     profiles, findings = _profiles(disk)
+    findings += played
     definitions: list[Definition] = []
     for path in inside:
         name = shown(path)
@@ -82,16 +86,32 @@ def found_in(
     return Loading(kept, tuple(findings), folder_id, time.time_ns())
 
 
-def _beside(disk: Disk, inside: list[bytes]) -> dict[str, bytes]:
-    """Prompts and playbooks: files of folders beside the reactions, by name with and without it."""
+def _beside(disk: Disk, inside: list[bytes]) -> tuple[dict[str, bytes], list[tuple[str, Finding]]]:
+    """Prompts and playbooks: files of folders beside the reactions, by name with and without it.
+
+    A playbook is given in its normal form, so what its comments say is under no hash.
+    """
     found: dict[str, bytes] = {}
+    findings: list[tuple[str, Finding]] = []
     for path in inside:
         name = shown(path[len(FOLDER) + 1 :])
         data = disk.text(path) if "/" in name else None
+        if data is not None and name.startswith(PLAYBOOKS):
+            data, refused = _playbook(data, name)
+            findings += [(shown(path), each) for each in refused]
         if data is not None:
             found[name] = data
             found.setdefault(name.partition("/")[2], data)
-    return found
+    return found, findings
+
+
+def _playbook(data: bytes, name: str) -> tuple[bytes | None, list[Finding]]:
+    try:
+        return load_playbook(data.decode(), name).bytes, []
+    except BadPlaybook as why:
+        return None, [Finding(*each) for each in why.findings if each.severity == "error"]
+    except UnicodeDecodeError:
+        return None, [_not_text()]
 
 
 def _profiles(disk: Disk) -> tuple[Mapping[str, Any], list[tuple[str, Finding]]]:

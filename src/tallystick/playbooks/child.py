@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from tallystick.playbooks import files
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import plain
 from tallystick.values import canon
@@ -54,6 +55,7 @@ def _call(play: Play, name: str, unit: Mapping[str, Any], document: bytes) -> di
         "depth": depth_of(state) + 1,
         "return_step": wish["return_step"],
         "iter": unit["frame"]["iter"],
+        **({} if files.stamp_of(state) is None else {"stamp": state["parent"]["stamp"]}),
     }
     value = {
         "execution": wish["child"],
@@ -67,7 +69,7 @@ def _call(play: Play, name: str, unit: Mapping[str, Any], document: bytes) -> di
         "workflow": "sys/playbook@1",
         "key": canon.encode(wish["child"]),
         "payload": {"schema": "sys/PlayRequested@1", "value": canon.encode(value)},
-        "caps": None,
+        "caps": files.caps_of(state),
     }
 
 

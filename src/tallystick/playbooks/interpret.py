@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks import child, ends, routes
+from tallystick.playbooks import child, ends, files, routes
 from tallystick.playbooks.net import ROOT, Net, new_state
 from tallystick.playbooks.plan import Plan, plan_named, plan_of
 from tallystick.playbooks.play import (
@@ -106,6 +106,7 @@ def _answer(play: Play) -> Answer:
             "status": done,
             "step": step,
             "value": None if last is None else last["v"],
+            **files.outputs(state),
         }
     lasting = play.values.lasting
     made = {
@@ -192,6 +193,8 @@ def _receipt(play: Play, given: Mapping[str, Any]) -> None:
         outcome = {"status": "ok", "result": answer, "meta": {"principal": payload["by"]}}
     elif given["effect"] == child.CALL:
         outcome = child.answered(play, payload)
+    elif given["effect"] in files.EFFECTS:
+        outcome = files.answered(play, given["effect"], payload)
     elif given["effect"] == child.READ:
         outcome = {"status": "found", "payload": payload}
     else:

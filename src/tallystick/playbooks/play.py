@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tallystick.playbooks import child, ends, joins, requests, routes
+from tallystick.playbooks import child, ends, files, joins, requests, routes
 from tallystick.playbooks.net import Net
 from tallystick.playbooks.render import holds, passed
 from tallystick.playbooks.tasks import (
@@ -352,8 +352,9 @@ class Play:
         run["open"][ref] = unit
         if wish["kind"] == "signal" and self._signal(ref, run["open"][ref], wish):
             return
-        if wish["kind"] == "child":
-            outcome = child.ask(self, name, ref, unit)
+        if wish["kind"] in ("child", "file"):
+            asking = child.ask if wish["kind"] == "child" else files.ask
+            outcome = asking(self, name, ref, unit)
             if outcome is not None:
                 self.resume(ref, unit, outcome)
             return
@@ -473,4 +474,6 @@ def wish_of(act: Pause | Perform) -> dict[str, Any]:
     if act.kind == "playbook":
         names = {key: inputs.get(key) for key in ("path", "hash", "return_step")}
         return {"kind": "child", "args": act.args, **names}
+    if act.kind == "file":
+        return {"kind": "file", "inputs": inputs, "timeout_ns": act.timeout_ns}
     return {"kind": "human", "inputs": inputs}

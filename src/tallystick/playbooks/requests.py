@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tallystick.playbooks import files
 from tallystick.playbooks.plan import Plan
 from tallystick.playbooks.values import Kept
 
@@ -41,6 +42,7 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
             "workload": workload,
             "grants": {kind: grants[kind] for kind in kinds if kind in grants},
             **join,
+            **({} if files.stamp_of(state) is None else {"stamped": True}),
         },
     }
 

@@ -18,7 +18,7 @@ from tallystick.reactions import guards
 from tallystick.reactions.cell import Asked
 from tallystick.reactions.document import Definition
 from tallystick.reactions.globs import parse
-from tallystick.reactions.grants import SLOTS
+from tallystick.reactions.grants import SLOTS, child_caps, child_tools
 from tallystick.reactions.stamps import raw_path
 from tallystick.reactions.tree import unshown
 from tallystick.values import canon
@@ -212,18 +212,42 @@ def telemetry(params: Mapping[str, Any]) -> Asked:
     return Asked(TELEMETRY, {"name": params["name"], "value": shown, "attrs": attrs}, "", "plain")
 
 
-def playbook(setting: Setting, params: Mapping[str, Any], document: bytes, key: str) -> Asked:
-    """A playbook as a child; its execution is named by the action's key."""
+def replaceable(setting: Setting) -> dict[str, str]:
+    """The bytes that a playbook of this run may replace, by path, as `_expected` says it."""
+    files = setting.manifest["files"] if setting.definition["overlap"] == "in_place" else []
+    found = {**dict(files), **dict(setting.manifest["outputs"]), **setting.known}
+    return {path: held for path, held in found.items() if held is not None}
+
+
+def playbook(
+    setting: Setting, params: Mapping[str, Any], held: tuple[bytes, str], key: str
+) -> Asked:
+    """A playbook as a child; its execution is named by the action's key.
+
+    `held` is its document, and the blob of what it may replace.
+    The child writes in the name of this run: its files are effects of its own, with this stamp.
+    """
+    document, known = held
+    definition = setting.definition
+    caps = child_caps(definition)
+    stamp = {
+        "base": _stamp(setting, "", None),
+        "workspace": setting.trigger["workspace_id"],
+        "mode": "overwrite" if definition["on_user_edit"] == "overwrite" else "keep",
+        "known": {"h": known},
+        "slots": sorted(caps),
+    }
+    parent = {"execution": None, "run": None, "depth": 0, "return_step": None, "iter": None}
     request = {
         "execution": key,
         "document": document,
         "workload": params.get("workload") or {},
-        "grants": {},
+        "grants": child_tools(definition, params["allow"]),
         "principal": f"reaction:{setting.trigger['reaction']}",
-        "parent": None,
+        "parent": {**parent, "stamp": stamp},
     }
     payload = {"schema": "sys/PlayRequested@1", "value": canon.encode(request)}
-    asked = {"workflow": PLAYBOOK, "key": canon.encode(key), "payload": payload, "caps": None}
+    asked = {"workflow": PLAYBOOK, "key": canon.encode(key), "payload": payload, "caps": caps}
     return Asked(CALL, asked, "", SLOTS["playbook.run"])
 
 

@@ -38,7 +38,7 @@ LIMITS: Final = {
 
 def reaction_documents() -> list[dict[str, Any]]:
     """The sources of a world that reacts; a larger manifest takes its parts over."""
-    slots = {slot: f"react_{slot}" for slot in _CAPS if slot != "human"}
+    slots = {slot: f"react_{slot}" for slot in _CAPS}
     grants = [{"name": f"react_{slot}", "cap": cap} for slot, cap in _CAPS.items()]
     start = {"name": "react_start", "cap": "sys/workflow@1", "params": {"workflows": [FLOWS[2]]}}
     rules = [
@@ -55,7 +55,7 @@ def reaction_documents() -> list[dict[str, Any]]:
             "module_bindings": {
                 FLOWS[0]: {"slots": {**slots, "start": "react_start"}},
                 FLOWS[1]: {"slots": {"timer": "react_timer", "plain": "react_plain"}},
-                # A playbook that a run calls; its tools still need grants of their own.
+                # A playbook that nobody called; one that a run calls is given slots of its own.
                 PLAYBOOK: {
                     "slots": {
                         "step": "react_plain",

@@ -109,13 +109,26 @@ def _asked(
     if kind == "telemetry.emit":
         return [actions.telemetry(params)]
     if kind == "playbook.run":
-        document = turn.bytes_of(setting.definition["prompts"][params["playbook"]])
-        return [actions.playbook(setting, params, document, base["action_key"])]
+        return [_playbook(turn, body, setting, given)]
     if kind == "frame.generate":
         return [_generate(turn, body, setting, given)]
     if kind in setting.definition["adapters"]:
         return [actions.adapter(setting.definition["adapters"][kind], params)]
     return _at_once(turn, setting, (kind, params, base))
+
+
+def _playbook(
+    turn: Turn,
+    body: Body,
+    setting: Setting,
+    given: tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]],
+) -> Asked:
+    action, params, base = given
+    document = turn.bytes_of(setting.definition["prompts"][params["playbook"]])
+    allowed = {**params, "allow": action["params"]["allow"]}
+    # The body holds it until the child does.
+    known = body["cursor"]["known"] = turn.keep(actions.replaceable(setting))
+    return actions.playbook(setting, allowed, (document, known["blob"]), base["action_key"])
 
 
 def _write(turn: Turn, body: Body, setting: Setting, params: Mapping[str, Any]) -> Asked:

@@ -187,6 +187,7 @@ def _result(
             told = {"code": value["code"] or "playbook.failed", "message": value["message"]}
             return ended_as(base, "failed", intent=intent, **told)
         value = {"result": _called(turn, value["result"])}
+        outputs = value["result"].pop("outputs")
     return ended_as(base, "ok", held=_hold(turn, value), intent=intent, outputs=outputs)
 
 

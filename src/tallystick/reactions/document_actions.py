@@ -12,6 +12,7 @@ from tallystick.values.yaml12 import Path
 # What the templates of an action may read.
 ACTION_NAMES: Final = frozenset(("target", "trigger", "frames", "params", "actions"))
 _ACTION: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}\Z")
+_LITERAL: Final = ("prompt", "allow")  # the hash of a definition says all of it
 _USER_EDIT: Final = ("keep", "overwrite", "propose_file")
 # Kind -> the params it needs, and those it may have.
 KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -24,8 +25,10 @@ KINDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "provider.call": (("model", "prompt"), ("input", "schema", "provider", "max_tokens")),
     "telemetry.emit": (("name",), ("value", "attrs")),
     "event.send": (("schema", "value"), ("key",)),
-    "playbook.run": (("playbook",), ("workload",)),
+    "playbook.run": (("playbook",), ("workload", "allow")),
 }
+# The tools of a playbook that a reaction may allow; files follow from `reads` and `writes`.
+TOOLS: Final = ("http", "llm", "python", "shell", "sql")
 _KEYS: Final = ("name", "timeout", "when", "on_error")
 
 
@@ -39,6 +42,7 @@ def read_actions(
         names = [action["name"] for action in made]
         if names.index(names[-1]) != i:
             reading.report("reaction.bad_value", ("actions", i), f"two actions are {names[-1]}")
+    _allow_alike(reading, made)
     if not made:
         reading.report("reaction.missing", ("actions",), "a reaction has at least one action")
     return made
@@ -90,7 +94,32 @@ def _params(
         reading.report("reaction.state_path", (*at, "path"), f"{path} is the runtime's own", hint)
     if "on_user_edit" in params:
         reading.choice(params["on_user_edit"], _USER_EDIT, (*at, "on_user_edit"))
+    if kind == "playbook.run":
+        params = {**params, "allow": _allow(reading, params.get("allow"), (*at, "allow"))}
     return {
-        key: value if key == "prompt" else reading.template(value, (*at, key), ACTION_NAMES)
+        key: value if key in _LITERAL else reading.template(value, (*at, key), ACTION_NAMES)
         for key, value in params.items()
     }
+
+
+def _allow_alike(reading: Reading, made: list[dict[str, Any]]) -> None:
+    """A run holds one grant for each kind of tool, so its playbooks are allowed the same of it."""
+    first: dict[str, Any] = {}
+    for i, action in enumerate(made):
+        for kind, params in action["params"].get("allow", {}).items():
+            if first.setdefault(kind, params) != params:
+                at: Path = ("actions", i, "playbook.run", "allow", kind)
+                reading.report(
+                    "reaction.bad_value", at, f"two playbooks may use {kind} differently"
+                )
+
+
+def _allow(reading: Reading, given: Any, at: Path) -> dict[str, Any]:
+    """What the tools of a playbook may do, by kind: the params of a grant each."""
+    made: dict[str, Any] = {}
+    for kind, raw in reading.mapping(given or {}, at, None).items():
+        if kind not in TOOLS:
+            hint = f"known: {', '.join(TOOLS)}; files follow from reads and writes"
+            reading.report("reaction.bad_value", (*at, kind), f"no tool to allow: {kind}", hint)
+        made[str(kind)] = dict(reading.mapping(raw or {}, (*at, kind), None))
+    return made

@@ -6,6 +6,7 @@ the executor judges the real path again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tallystick.reactions import scopes
@@ -40,6 +41,9 @@ def caps_of(definition: Definition, workspace_id: str, target: bytes) -> dict[st
     for kind, slot in SLOTS.items():
         if kind in used and slot not in ("read", "write"):
             made[slot] = _grant(slot, _params(definition, kind))
+    if "playbook.run" in used:
+        made |= {slot: _grant(slot, None) for slot in ("plain", "human")}
+        made |= {kind: _grant(kind, params or None) for kind, params in _allowed(definition)}
     for row in definition["adapters"].values():
         made[row["slot"]] = _grant(row["slot"], row.get("cap"))
     return made
@@ -57,6 +61,37 @@ def _file(workspace_id: str, ops: list[str], wanted: list[str]) -> dict[str, Any
 def _proposes(definition: Definition) -> bool:
     asked = [action["params"].get("on_user_edit") for action in definition["actions"]]
     return "propose_file" in (definition["on_user_edit"], *asked)
+
+
+def _allowed(definition: Definition) -> Iterator[tuple[str, dict[str, Any]]]:
+    for action in definition["actions"]:
+        if action["kind"] == "playbook.run":
+            yield from action["params"]["allow"].items()
+
+
+# ---- a playbook that a run calls ------------------------------------------------------------
+
+_CHILD: Final = {"step": "plain", "timer": "timer", "human": "human", "flow": "workflow"}
+# The worker of a step has no files: the cell asks for them, with a stamp.
+_NO_FILES: Final[Mapping[str, list[str]]] = {"roots": [], "ops": []}
+
+
+def child_caps(definition: Definition) -> dict[str, Any]:
+    """The slots of a playbook: what it needs to play, and the files of the run."""
+    made = {slot: _grant(source, None) for slot, source in _CHILD.items()}
+    reads, writes = definition["reads"]["files"], definition["writes"]["files"]
+    if reads or writes:
+        made["read"] = _grant("read", None)
+    if writes:
+        made["write"] = _grant("write", None)
+    return made
+
+
+def child_tools(definition: Definition, allow: Mapping[str, Any]) -> dict[str, Any]:
+    """The grants of a playbook's tools, by kind."""
+    some = definition["reads"]["files"] or definition["writes"]["files"]
+    made = {kind: dict(params) for kind, params in allow.items()}
+    return {**made, "file": dict(_NO_FILES)} if some else made
 
 
 def _params(definition: Definition, kind: str) -> dict[str, Any] | None:
