@@ -74,9 +74,14 @@ def test_dev_takes_up_a_change(tmp_path: Path):
         node.wait(lambda: "runs sha256:" in node.log)
         node.json("send", "demo/Greet@1", '{"name": "Ada"}')
         assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 6}
+        sound = app.read_text()
+        app.write_text(sound.replace("guest = state", "gest = state"))
+        node.wait(lambda: "TL107 nothing defines guest (did you mean gest?)" in node.log)
+        node.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 11}
         app.write_text("import os\n")
-        node.wait(lambda: "lane." in node.log or "TL" in node.log or "os" in node.log)
-        assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 6}
+        node.wait(lambda: "import of os" in node.log or "lane." in node.log)
+        assert node.json("cell", "show", GREETER, "Ada")["state"] == {"visits": 11}
         assert node.end() == 0
     finally:
         node.close()

@@ -65,6 +65,7 @@ SAMPLES = {
     "TL104": BODY.replace("State(Record): n: int", "State(Record): n: float"),
     "TL105": BODY + "def f():\n    global app\n",
     "TL106": BODY.replace("ctx.complete()", CAUGHT),
+    "TL107": BODY.replace("ctx.complete()", "ctx.complete(); statt"),
     "TL201": BODY.replace("ctx.complete()", "ctx.timer('1h')"),
     "TL202": BODY.replace("effects=[Work]", "effects=[Work, Timer]"),
     "TL203": BODY.replace("ctx.complete()", "ctx.read(flow, 'a')"),
@@ -99,6 +100,39 @@ def test_each_code_finds_its_bad_sample(code: str) -> None:
     spoken = next(finding for finding in found if finding.code == code)
     assert spoken.line > 0
     assert spoken.hint
+
+
+def test_a_name_that_nothing_defines_is_told_with_the_nearest() -> None:
+    """AU-15: a slip of the pen is found in its scope, before a tick meets it."""
+    source = (
+        BODY
+        + "def total(amount: int) -> int:\n    def twice() -> int:\n        return amuont * 2\n"
+    )
+    found = [each for each in lint({"app.py": source.encode()}) if each.code == "TL107"]
+    assert [each.message for each in found] == ["nothing defines amuont"]
+    assert source.splitlines()[found[0].line - 1] == "        return amuont * 2"
+    told = BODY + "def total(amount: int) -> int:\n    return amuont * 2\n"
+    (near,) = [each for each in lint({"app.py": told.encode()}) if each.code == "TL107"]
+    assert near.hint == "did you mean amount?"
+
+
+def test_names_of_outer_scopes_comprehensions_and_cases_are_defined() -> None:
+    """AU-15 control: every way to bind a name is one."""
+    source = BODY + (
+        "def f(pairs: list[int], *rest: int, **more: int) -> list[int]:\n"
+        "    total = 0\n"
+        "    def add(n: int) -> int:\n"
+        "        return n + total + len(rest) + len(more)\n"
+        "    match pairs:\n"
+        "        case [first, *others]:\n"
+        "            return [add(each) for each in others if (kept := each) and kept > first]\n"
+        "    try:\n"
+        "        pass\n"
+        "    except ValueError as why:\n"
+        "        return [len(str(why))]\n"
+        "    return []\n"
+    )
+    assert "TL107" not in codes(source)
 
 
 def test_good_samples_are_clean() -> None:

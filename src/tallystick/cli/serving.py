@@ -17,7 +17,7 @@ from tallystick.api.serve import Listening, Signals, address_of
 from tallystick.bridges.otel import Tracing
 from tallystick.cli.here import modules_of
 from tallystick.cli.journal import line
-from tallystick.cli.sources import bundle_at, signature
+from tallystick.cli.sources import bundle_at, is_python, python_files, signature
 from tallystick.errors import TallyError, UnknownName
 from tallystick.kernel.inputs import Activate
 from tallystick.kernel.world import World
@@ -71,6 +71,8 @@ async def _run(serving: Serving) -> dict[str, Any]:
         node = await open_node(serving.config, modules_of(serving.config, check_all=serving.dev))
         try:
             if serving.bundle is not None:
+                if serving.dev:
+                    await is_sound(serving, Path(serving.bundle))
                 await take_up(node, serving, bundle_at(serving.bundle))
             listening = Listening(await make_app(node, scheme=address.scheme), address)
             await listening.start()
@@ -227,6 +229,19 @@ def _manifest(world: World) -> bytes:
     return world.manifest
 
 
+async def is_sound(serving: Serving, path: Path) -> bool:
+    """Tell what lint finds in Python sources; False when a finding is an error."""
+    if not is_python(path):
+        return True
+    from tallystick.modules.lint import lint  # noqa: PLC0415  # loads the whole kit
+
+    found = await asyncio.to_thread(lambda: lint(python_files(path)))
+    for each in found:
+        text = f"{each.path}:{each.line}: {each.code} {each.message} ({each.hint})"
+        serving.say(f"lint.{each.code}", text)
+    return not any(each.error for each in found)
+
+
 async def _watch(node: Node, serving: Serving) -> None:
     """Take up every change of the sources; a wrong one is told and the old one goes on."""
     assert serving.bundle is not None, "dev has a path"
@@ -240,7 +255,10 @@ async def _watch(node: Node, serving: Serving) -> None:
             continue
         try:
             bundle = await asyncio.to_thread(bundle_at, path)
-            taken = await take_up(node, serving, bundle)
+            if now != seen and not await is_sound(serving, path):
+                taken = True
+            else:
+                taken = await take_up(node, serving, bundle)
         except TallyError as why:
             if now != seen:
                 serving.say(why.code, f"{why.code}: {why.message}", where=why.where)

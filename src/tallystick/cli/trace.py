@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from string import hexdigits
 from typing import Any, Final
@@ -117,7 +118,11 @@ def reasons(console: Console, value: Any) -> None:
         for each in value["blockers"]:
             console.print(escape(f"  {show.text_of(each)}"), soft_wrap=True)
         return
-    console.print(escape(f"{show.text_of(value['subject'])}: {value['status']}"), soft_wrap=True)
+    subject = value["subject"]
+    named = " ".join(
+        map(show.text_of, subject.values() if isinstance(subject, Mapping) else [subject])
+    )
+    console.print(escape(f"{named}: {value['status']}"), soft_wrap=True)
     for each in value["reasons"]:
         console.print(escape(f"  {each['code']}: {each['text']}"), soft_wrap=True)
 

@@ -6,6 +6,8 @@ A refusal leaves the world, and so its root, as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Sample, Submit
@@ -63,6 +65,10 @@ def submit_event(world: World, given: Submit) -> Frame:
     return draft.frame(make(Answer, ("accepted" if targets else "unrouted", seq, digest, None)))
 
 
+def _sendable(world: World) -> Iterator[str]:
+    return (name for name in world.active.catalogue.schemas if not names.is_reserved(name))
+
+
 # tidy: a list of refusals, each with its words.
 def _check_door(world: World, given: Submit) -> None:
     schema = given.schema
@@ -78,7 +84,8 @@ def _check_door(world: World, given: Submit) -> None:
             f"no schema {schema} in the active manifest",
             code="ingress.unknown_schema",
             where={"path": "/schema", "schema": schema},
-            hint="list the schemas of the bundle, or check the version after the @",
+            hint=names.nearest(schema, _sendable(world))
+            or "list the schemas of the bundle, or check the version after the @",
         )
     if given.idem_key is not None and not 1 <= len(given.idem_key) <= IDEM_KEY_MAX:
         raise Rejected(

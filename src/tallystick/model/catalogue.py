@@ -28,9 +28,9 @@ from tallystick.model.catalogue_parts import (
     grant_hash,
 )
 from tallystick.model.catalogue_pinned import Node, Pinned, pin, refused
-from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import Limits
 from tallystick.values import canon
+from tallystick.values.names import nearest
 from tallystick.values.schema import Schema
 
 __all__ = [

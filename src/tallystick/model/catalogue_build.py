@@ -14,9 +14,9 @@ from tallystick.errors import SchemaMismatch
 from tallystick.model import sys_definitions
 from tallystick.model.catalogue_parts import Call, Cap, Effect, Grant, Module, Workflow, grant_hash
 from tallystick.model.catalogue_pinned import Pinned, refused
-from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import Limits
 from tallystick.values import canon
+from tallystick.values.names import nearest
 from tallystick.values.schema import Admitted, Schema, compile_schema
 from tallystick.values.schema.nodes import holds_secret
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tallystick.errors import BadDefinition
 from tallystick.model import sys_definitions
-from tallystick.model.definitions_shapes import nearest
 from tallystick.model.manifest import SECTIONS
+from tallystick.values.names import nearest
 
 Node = Callable[[str], Mapping[str, Any]]
 

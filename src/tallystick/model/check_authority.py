@@ -9,7 +9,7 @@ from tallystick.errors import SchemaMismatch
 from tallystick.model.catalogue_parts import Policy
 from tallystick.model.check_routing import subscribed
 from tallystick.model.check_work import MANIFEST, Definition, Place, Work
-from tallystick.model.definitions_shapes import nearest
+from tallystick.values.names import nearest
 
 # (code, `policy#/path`, message) of everything wrong with policies read in this order.
 # The judgement belongs to the room `authority`, which this one may not import.

@@ -9,8 +9,8 @@ from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import read_python_bundle, requirement_faults
 from tallystick.model.catalogue_build import is_key
 from tallystick.model.check_work import Definition, Place, Work
-from tallystick.model.definitions_shapes import nearest
 from tallystick.model.limits import DEFAULTS
+from tallystick.values.names import nearest
 
 RECEIPT: Final = "sys/EffectReceiptEnvelope@1"
 

@@ -8,8 +8,9 @@ from typing import Any
 from tallystick.errors import BadDefinition
 from tallystick.model.catalogue_build import sys_schemas
 from tallystick.model.check_work import Definition, Place, Work
-from tallystick.model.definitions_shapes import nearest, step
+from tallystick.model.definitions_shapes import step
 from tallystick.values import names
+from tallystick.values.names import nearest
 from tallystick.values.schema import compatible, compile_schema
 
 

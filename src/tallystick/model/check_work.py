@@ -13,11 +13,12 @@ from typing import Any, Final
 from tallystick.model import sys_definitions
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.catalogue_parts import Call
-from tallystick.model.definitions_shapes import Finding, nearest, step
+from tallystick.model.definitions_shapes import Finding, step
 from tallystick.model.limits import DEFAULTS
 from tallystick.model.manifest import SECTIONS
 from tallystick.model.manifest_sources import Sources
 from tallystick.values import names
+from tallystick.values.names import nearest
 from tallystick.values.schema import Schema
 
 Definition = Mapping[str, Any]

@@ -28,7 +28,6 @@ from tallystick.model.definitions_shapes import (
     items,
     mapping,
     name,
-    nearest,
     positive,
     record,
     slot,
@@ -37,6 +36,7 @@ from tallystick.model.definitions_shapes import (
     type_expression,
 )
 from tallystick.values import canon, names
+from tallystick.values.names import nearest
 
 __all__ = ["KINDS", "Finding", "Findings", "canonical", "definition_hash", "read_definition"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
 from tallystick.values import names
+from tallystick.values.names import nearest
 
 # What the check reports without refusing (02 section 7).
 WARNINGS: Final = frozenset(
@@ -84,12 +84,6 @@ Table = Mapping[str, Field]
 def step(path: str, key: object) -> str:
     """The path of a member, escaped as RFC 6901 asks."""
     return f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """A hint that offers the known word closest to an unknown one; empty when none is close."""
-    close = get_close_matches(word, known, 1)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 # ---- scalars --------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.model import sys_definitions
-from tallystick.model.definitions_shapes import Finding, nearest, step
+from tallystick.model.definitions_shapes import Finding, step
 from tallystick.model.lower_words import NOTE_HINT, REFUSALS, Context
+from tallystick.values.names import nearest
 
 Raw = dict[str, Any]
 

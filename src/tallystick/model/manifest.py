@@ -28,7 +28,6 @@ from tallystick.model.definitions_shapes import (
     mapping,
     name,
     nat,
-    nearest,
     positive,
     record,
     slot,
@@ -37,6 +36,7 @@ from tallystick.model.definitions_shapes import (
     trimmed,
 )
 from tallystick.values import canon, names
+from tallystick.values.names import nearest
 
 # Section of the manifest -> kind of its definitions.
 SECTIONS: Final[Mapping[str, str]] = {

@@ -2,7 +2,7 @@
 
 The rules look at syntax trees and at the call graph of every workflow; nothing is executed but the
 definitions themselves, in the lane.
-Errors also refuse loading; warnings are advice, and `# tally: allow TL205 reason` silences one.
+Errors refuse loading too, but for TL107; warnings are advice, and `# tally: allow TL205 reason` silences one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tallystick.modules.fingerprint import Fingerprint, changed, dropped, finger
 from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rules import rules_of
+from tallystick.modules.lint_names import undefined
 from tallystick.modules.lint_tree import Program, Site, read_program
 from tallystick.modules.source import app_of
 from tallystick.workflow import outside
@@ -31,6 +32,7 @@ ERRORS: Final = frozenset(
         "TL103",
         "TL104",
         "TL105",
+        "TL107",
         "TL201",
         "TL203",
         "TL301",
@@ -83,7 +85,8 @@ def lint(files: Mapping[str, bytes]) -> list[LintFinding]:
     for path, tree in trees.items():
         found += [LintFinding(b.code, path, b.line, b.message, b.hint) for b in _breaches(tree)]
         program = read_program(tree)
-        found += [LintFinding(s.code, path, s.line, s.message, s.hint) for s in _sites(program)]
+        sites = [*undefined(files[path], path, tree, rules_of(LANE)), *_sites(program)]
+        found += [LintFinding(s.code, path, s.line, s.message, s.hint) for s in sites]
     if not any(finding.error for finding in found):
         found += _loading(files)
     shown = [f for f in found if not _allowed(files[f.path], f)]

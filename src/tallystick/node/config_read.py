@@ -6,11 +6,11 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from tallystick.errors import Rejected
+from tallystick.values import names
 
 Section = TypeVar("Section")
 
@@ -58,8 +58,8 @@ def _counted(given: Any, units: Mapping[str, int], want: str) -> int:
 
 def nearest(kind: str, name: str, known: Iterable[str]) -> Rejected:
     """The refusal of a name that nobody reads, with the name that was probably meant."""
-    close = get_close_matches(name.rsplit(".", 1)[-1], list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
+    meant = names.nearest(name.rsplit(".", 1)[-1], known)
+    hint = meant or f"known: {', '.join(sorted(known))}"
     return Rejected(
         f"unknown {kind} {name!r}", code="config.unknown_key", where={"key": name}, hint=hint
     )

@@ -51,7 +51,7 @@ from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
 from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
 from tallystick.node.writer import Writer
-from tallystick.values.names import is_field, is_uuid
+from tallystick.values.names import is_field, is_uuid, nearest
 from tallystick.views.waiting import Serving
 
 if TYPE_CHECKING:  # these are made of a node, so they import it
@@ -161,9 +161,14 @@ class Node:
                 f"no world {name} here",
                 code="world.unknown",
                 where={"world": name},
-                hint=f"known: {', '.join(sorted(self.names)) or 'none yet'}",
+                hint=self._world_hint(name),
             )
         return world
+
+    def _world_hint(self, name: str) -> str:
+        if not self.names:
+            return "there is none yet: tally dev app.py, or tally world create NAME BUNDLE"
+        return nearest(name, self.names) or f"known: {', '.join(sorted(self.names))}"
 
     def name_of(self, world: str) -> str:
         """The first name of a world, or its id."""

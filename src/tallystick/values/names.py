@@ -7,6 +7,8 @@ A name is a promise about identity, so there is one spelling for each and nothin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 NAME_MAX = 200
 
@@ -15,6 +17,16 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _HASH = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that offers the known name closest to an unknown one; empty when none is close.
+
+    Looks at names only: a longer text is nobody's slip of the pen, and comparing it would be work
+    that a stranger could ask for.
+    """
+    close = get_close_matches(word, sorted(known), 1) if len(word) <= NAME_MAX else []
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def is_definition(name: str) -> bool:

@@ -18,6 +18,7 @@ from tallystick.kernel.world import World
 from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import RESTING, RUNNING, CellId
 from tallystick.values import canon
+from tallystick.values.names import nearest
 from tallystick.views import pages, shown
 from tallystick.views.pages import Page
 
@@ -110,6 +111,7 @@ def cell_id(world: World, workflow: str, key_text: str) -> CellId:
             f"no workflow {workflow} in the active manifest",
             code="workflow.unknown",
             where={"workflow": workflow},
+            hint=nearest(workflow, world.active.catalogue.workflows),
         )
     return CellId(workflow, shown.key_bytes(found, key_text))
 
