@@ -2,7 +2,8 @@
 
 The rules look at syntax trees and at the call graph of every workflow; nothing is executed but the
 definitions themselves, in the lane.
-Errors refuse loading too, but for TL107; warnings are advice, and `# tally: allow TL205 reason` silences one.
+Errors refuse loading too, but for TL107; warnings are advice, and `# tally: allow TL205 reason`
+silences one.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import symtable
 from collections.abc import Iterator
 from typing import Final
 
+from tallystick.modules.lane_check import CAPPED
 from tallystick.modules.lane_rules import Rules
-from tallystick.modules.lane_runtime import CAPPED
 from tallystick.modules.lint_tree import Site
 from tallystick.values.names import nearest
 

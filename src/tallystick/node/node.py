@@ -167,7 +167,7 @@ class Node:
 
     def _world_hint(self, name: str) -> str:
         if not self.names:
-            return "there is none yet: tally dev app.py, or tally world create NAME BUNDLE"
+            return "there is none yet: tally dev app.py, or tally world create NAME --bundle app.py"
         return nearest(name, self.names) or f"known: {', '.join(sorted(self.names))}"
 
     def name_of(self, world: str) -> str:
