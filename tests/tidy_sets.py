@@ -114,7 +114,7 @@ def set_iteration(source: Source, fields: frozenset[str]) -> Iterator[Finding]:
         body=[n for n in source.tree.body if not isinstance(n, Function)], type_ignores=[]
     )
     module = _Walks(_known_in(top, module), fields)
-    scopes: list[ast.AST] = [source.tree, *source.functions()]
+    scopes: list[ast.AST] = [source.tree, *source.functions]
     for scope in scopes:
         walks = module if scope is source.tree else _Walks(_known_in(scope, module), fields)
         yield from ((line, "iterates a set") for line in walks.walks(scope))
