@@ -163,7 +163,7 @@ class Commits:
         for hosted, cut in full:
             old = hosted.driver
             hosted.driver = hosted.reopen(old.head)
-            hosted.snapped = hosted.driver.world.seq
+            hosted.snapped = min(hosted.snapped, hosted.driver.world.seq)
             for each in [*cut.batch, *old.staged]:
                 if each.ticket is not None:
                     self._keep_or_refuse(each.ticket, hosted.driver, why)

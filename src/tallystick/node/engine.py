@@ -41,7 +41,8 @@ from tallystick.node.writer import Pace, Writer
 
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
-_OVERDUE: Final = 8  # a snapshot waits for calm, but not for ever
+_OVERDUE: Final = 2  # a snapshot waits for calm, but not for ever: a start folds what it lacks
+_CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
 _ROUNDS: Final = 16
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
 
@@ -175,7 +176,9 @@ class Engine:
         """Nothing to handle, and nothing staged that could be cut now."""
         for hosted in self.worlds.values():
             driver = hosted.driver
-            if self._may_turn(driver) or (driver.staged and self._commits.flight is None):
+            if self._may_turn(driver):
+                return False
+            if self._commits.flight is None and (driver.staged or self._snapshot_due(hosted)):
                 return False
         return True
 
@@ -207,12 +210,16 @@ class Engine:
             hosted.staged_ns = time.monotonic_ns()
         if self._commits.disk_full:
             self._refuse(driver.ingress.popleft(), hosted)
+            return
+        if self._overdue(hosted):
+            self._ticks(driver, _CLEARED)
+        if not driver.world.ring and self._overdue(hosted):
+            self._snapshot(hosted)
         elif driver.work:
             for _ in range(min(_BURST, len(driver.work))):
                 driver.handle(driver.work.popleft())
         elif driver.world.ring and not driver.world.frozen:
-            for _ in range(min(_BURST, len(driver.world.ring))):
-                self._tick(driver)
+            self._ticks(driver, _BURST)
         elif self._snapshot_due(hosted):
             self._snapshot(hosted)
         else:
@@ -228,6 +235,11 @@ class Engine:
             hosted.taken += 1
             hosted.taken_bytes += ticket.size
             hosted.driver.handle(ticket)
+
+    def _ticks(self, driver: Driver, most: int) -> None:
+        while most > 0 and driver.world.ring:
+            self._tick(driver)
+            most -= 1
 
     def _tick(self, driver: Driver) -> None:
         """Run one tick under the watchdog; stopped, or without its lane, it suspends its cell."""
@@ -281,10 +293,18 @@ class Engine:
     # ---- snapshots --------------------------------------------------------------------------
 
     def _snapshot_due(self, hosted: Hosted) -> bool:
-        since, every = hosted.driver.world.seq - hosted.snapped, self._pace.snapshot_every
-        if since < every:
-            return False
-        return since >= every * _OVERDUE or (not hosted.driver.ingress and self._inbox.empty())
+        """True in a calm moment once so much was recorded behind the last one."""
+        if hosted.driver.ingress or not self._inbox.empty():
+            return self._overdue(hosted)
+        return hosted.lacks(self._pace.snapshot_every) and self._may_snap(hosted)
+
+    def _overdue(self, hosted: Hosted) -> bool:
+        """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
+        return hosted.lacks(self._pace.snapshot_every * _OVERDUE) and self._may_snap(hosted)
+
+    def _may_snap(self, hosted: Hosted) -> bool:
+        """Who only came to look writes nothing, nor does anybody else on a full disk."""
+        return not (self.asleep or self._commits.disk_full or hosted.driver.held)
 
     def _snapshot(self, hosted: Hosted) -> None:
         hosted.driver.handle(Ticket(TakeSnapshot(hosted.driver.clock.sample())))
@@ -304,7 +324,9 @@ class Engine:
             return
         if calm:
             for hosted in self.worlds.values():
-                if self._snapshot_due(hosted) and not hosted.driver.world.ring:
+                # Who waits for what is staged does not wait for a snapshot too.
+                idle = not (hosted.driver.staged or hosted.driver.world.ring)
+                if idle and self._snapshot_due(hosted):
                     self._snapshot(hosted)
         self._commits.cut(calm=calm)
 

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Final
 
 from tallystick.journal.base import Head
 from tallystick.node.driver import Driver
 
 
+# After opening behind a long tail: the first who ask do not wait for its snapshot.
+_REST_NS: Final = 5_000_000_000
+_LONG: Final = 1_000
+
+
 class Hosted:
-    """A world in the hands of the engine."""
+    """A world in the hands of the engine.
+
+    `snapped` is where its newest snapshot stands; `reopen` folds it again from the disk.
+    """
 
     __slots__ = (
-        "clock_after_ns", "driver", "reopen", "snapped", "staged_ns", "taken", "taken_bytes"
+        "clock_after_ns", "driver", "reopen", "rests_until_ns", "snapped", "staged_ns", "taken",
+        "taken_bytes"
     )  # fmt: skip
 
-    def __init__(self, driver: Driver, reopen: Callable[[Head], Driver]) -> None:
+    def __init__(self, driver: Driver, reopen: Callable[[Head], Driver], snapped: int) -> None:
         self.driver = driver
         self.reopen = reopen
-        self.snapped = driver.world.seq
+        self.snapped = snapped
+        long = driver.world.seq - snapped >= _LONG
+        self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
         self.staged_ns = 0
         self.clock_after_ns = 0
         # How much of the ingress lane was handled, for whoever bounds the lane.
         self.taken = 0
         self.taken_bytes = 0
+
+    def lacks(self, records: int) -> bool:
+        """True when so many records stand behind the newest snapshot and one may be taken."""
+        world = self.driver.world
+        if world.seq - self.snapped < records or world.frozen:
+            return False
+        return time.monotonic_ns() >= self.rests_until_ns

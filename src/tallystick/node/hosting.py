@@ -82,4 +82,5 @@ class Hosting(NamedTuple):
             assert isinstance(again.blobs, StagedBlobs), "a hosted world stages its blobs"
             return Driver(again, self.ports, again.blobs, Head(again.seq, again.head, head.epoch))
 
-        return Hosted(driver, reopen)
+        taken = self.ports.journal.snapshots(world)
+        return Hosted(driver, reopen, taken[-1].seq if taken else 0)

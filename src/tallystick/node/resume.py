@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from tallystick.executors.base import Failed
@@ -23,7 +22,7 @@ from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 
 _BEAT_S: Final = 0.05
-PAGE: Final = 500
+PAGE: Final = 64  # a few milliseconds of the kernel's thread
 UNKNOWN: Final = Failed(
     "outcome_unknown", "effect.outcome_unknown", "the node stopped while this was on its way"
 )
@@ -50,12 +49,14 @@ class Resume:
         task.add_done_callback(lambda done: self._lists.pop(done, None))
 
     async def _list(self, world: str, head: int) -> None:
-        """In small pages of the live world, so that nobody waits for a long one."""
-        found: list[tuple[int, Deferred]] = []
+        """What is in memory at once, the rest in small pages, so that nobody waits for long."""
+        found = await self._node.look(world, partial(_recent, head))
+        known = {name.intent for _, name in found}
         after: bytes | None = b""
         while after is not None:
             page, after = await self._node.look(world, partial(_page, after, head))
-            found += page
+            # What a snapshot wrote meanwhile is in the index now, and was in memory before.
+            found += [each for each in page if each[1].intent not in known]
         found.sort()
         self._left.extend(name for _, name in found)
         if self._left and self._task is None:
@@ -74,27 +75,34 @@ class Resume:
         per_beat = max(1, int(node.config.dispatch.resume_rate * _BEAT_S))
         while self._left:
             room = node.config.dispatch.slots - len(node.dispatch.running)
-            for _ in range(min(per_beat, max(room - node.dispatch.waiting_count(), 0))):
-                if self._left:
-                    self._take(self._left.popleft())
-            await asyncio.sleep(_BEAT_S)
+            some = min(per_beat, max(room - node.dispatch.waiting_count(), 0), len(self._left))
+            self._take([self._left.popleft() for _ in range(some)])
+            if self._left:
+                await asyncio.sleep(_BEAT_S)
         self._task = None
 
-    def _take(self, name: Deferred) -> None:
+    def _take(self, names: list[Deferred]) -> None:
+        """Attempt these again: those of a world go to the engine together."""
         node = self._node
-        hosted = node.engine.worlds.get(name.world)
-        if hosted is None:
-            return
-        if node.dispatch.is_diverted(name):
-            node.outside.wanted([name])
-            return
-        if node.dispatch.fails_at_restart(name):
-            node.engine.call(lambda: self._give_up(hosted, name.intent))
-            return
-        given = Operate(node.clock.sample(), "attempt", "node", "restart", intent=name.intent)
-        ticket = Ticket(given)
-        ticket.keep = True
-        node.engine.offer(hosted, [ticket], ingress=False)
+        groups: dict[str, list[Ticket]] = {}
+        diverted: list[Deferred] = []
+        for name in names:
+            hosted = node.engine.worlds.get(name.world)
+            if hosted is None:
+                continue
+            if node.dispatch.is_diverted(name):
+                diverted.append(name)
+            elif node.dispatch.fails_at_restart(name):
+                node.engine.call(partial(self._give_up, hosted, name.intent))
+            else:
+                given = (node.clock.sample(), "attempt", "node", "restart")
+                ticket = Ticket(Operate(*given, intent=name.intent))
+                ticket.keep = True
+                groups.setdefault(name.world, []).append(ticket)
+        if diverted:
+            node.outside.wanted(diverted)
+        for world, tickets in groups.items():
+            node.engine.offer(node.engine.worlds[world], tickets, ingress=False)
 
     def _give_up(self, hosted: Hosted, intent: bytes) -> None:
         """On the kernel's thread: nobody knows what became of it, and nobody may try again."""
@@ -108,17 +116,29 @@ class Resume:
         self._node.outside.ended([Ended(job, UNKNOWN, now_ns, now_ns, {})])
 
 
-def _page(after: bytes, head: int, world: World) -> tuple[list[tuple[int, Deferred]], bytes | None]:
-    """Some open intents that an executor owes an outcome since before a sequence, and where next.
+Named = tuple[int, Deferred]
+
+
+def _recent(head: int, world: World) -> list[Named]:
+    """The open intents since before a sequence that no snapshot holds yet."""
+    paths = list(world.intents.delta)
+    return [named for path in paths if (named := _owed(path, head, world)) is not None]
+
+
+def _page(after: bytes, head: int, world: World) -> tuple[list[Named], bytes | None]:
+    """Some open intents that a snapshot holds, since before a sequence, and where to go on.
 
     What is opened behind it is published as it becomes durable; what settles meanwhile is gone.
     """
-    found: list[tuple[int, Deferred]] = []
-    for path, intent in islice(world.intents.entries(after), PAGE):
-        after = path
-        owed = not kernel_owned(intent) and intent.hold is None and intent.seq <= head
-        if owed:
-            record = intent.record
-            found.append((intent.seq, Deferred(world.id, path, record.effect, record.executor)))
-    more = next(iter(world.intents.entries(after)), None) is not None
-    return found, after if more else None
+    paths = world.intents.paths_after(after, PAGE)
+    found = [named for path in paths if (named := _owed(path, head, world)) is not None]
+    return found, paths[-1] if len(paths) == PAGE else None
+
+
+def _owed(path: bytes, head: int, world: World) -> Named | None:
+    """An open intent by its name, when an executor owes it an outcome since before a sequence."""
+    intent = world.intents.get(path)
+    if intent is None or kernel_owned(intent) or intent.hold is not None or intent.seq > head:
+        return None
+    record = intent.record
+    return intent.seq, Deferred(world.id, path, record.effect, record.executor)

@@ -1,0 +1,84 @@
+"""How much a start has to fold is bounded, however busy the world was and however it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tallystick.node import engine
+from tallystick.node.node import Node
+from tests import orders
+from tests.node.rig import Bank, config, placed, running
+
+EVERY = 60
+GROUPS = 80
+GROUP = 5
+
+
+async def _flood(node: Node, world: str) -> None:
+    """Everything at once: the lane of new events is not empty before the end, no moment is calm."""
+    offers = (
+        node.offer(world, *[placed(node, f"o-{group}-{i}") for i in range(GROUP)])
+        for group in range(GROUPS)
+    )
+    await asyncio.gather(*offers)
+
+
+async def _tails(node: Node, world: str) -> list[int]:
+    """How many records stood between one snapshot and the next, from the beginning on."""
+    rows = await node.read(lambda reader: reader.snapshots(world))
+    return [after - before for before, after in pairwise([0, *(row.seq for row in rows)])]
+
+
+@pytest.mark.clause("K-43")
+@pytest.mark.parametrize("overdue", [2, 1000])
+def test_a_flood_does_not_put_off_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overdue: int
+) -> None:
+    """W10: under a flood the tail stays within twice the interval and a little.
+
+    The control waits for a calm moment a thousand intervals long, and then it does not.
+    """
+    monkeypatch.setattr(engine, "_OVERDUE", overdue)
+
+    async def main() -> int:
+        settings = config(tmp_path, node={"snapshot_every": EVERY})
+        async with running(settings, Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await _flood(node, world)
+            assert await node.quiet(world, 60_000)
+            return max(await _tails(node, world), default=node.feed.head(world))
+
+    longest = asyncio.run(asyncio.wait_for(main(), 120))
+    # What was handed out when it fell due comes back, and has its ticks, before a snapshot.
+    bound = 2 * EVERY + 64 * 8
+    assert (longest <= bound) is (overdue == 2), longest
+
+
+@pytest.mark.clause("K-43")
+def test_a_tail_that_a_crash_left_counts(tmp_path: Path) -> None:
+    """W10: starts that end early do not let the tail grow: a new one counts from the snapshot."""
+
+    async def crash(base: Path, turn: int) -> tuple[Path, int]:
+        """Some events, then the folder as a crash would leave it."""
+        settings = config(base, node={"snapshot_every": EVERY})
+        async with running(settings, Bank()) as node:
+            world = node.names.get("main") or await node.create("main", orders.bundle())
+            for i in range(4):
+                await node.offer(world, placed(node, f"o-{turn}-{i}"))
+            assert await node.quiet(world, 30_000)
+            left = tmp_path / f"crash-{turn}"
+            shutil.copytree(base / ".tally", left / ".tally")
+            return left, len(await node.read(lambda reader: reader.snapshots(world)))
+
+    async def main() -> None:
+        base, taken = tmp_path, 0
+        for turn in range(6):
+            base, taken = await crash(base, turn)
+        assert taken >= 2, "24 orders of about eight records each"
+
+    asyncio.run(asyncio.wait_for(main(), 120))
