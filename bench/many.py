@@ -1,7 +1,8 @@
 """W10: a million cells, a restart, a random event; and a restart with many open intents.
 
-The restart is a process of its own, so that its memory is what a node holds and not what made the
-cells.
+Whoever makes them is killed, so that the first restart folds the tail that a crash leaves; the
+second one follows a clean stop.
+Each restart is a process of its own: its memory is what a node holds, not what made the cells.
 """
 
 from __future__ import annotations
@@ -31,26 +32,44 @@ _SLOW: Final = {"slots": 100, "resume_rate": 200}
 
 async def w10(given: Options) -> dict[str, Any]:
     """Cells, then open intents; each made here and opened by another process."""
+    if given.role == "make":
+        return await _make(given)
     if given.role != "driver":
         return await _opened(given)
     intents = max(1, given.n // CELLS_PER_INTENT)
     cells = replace(given, folder=given.folder / "cells")
     opened = replace(given, folder=given.folder / "intents", n=intents)
-    made = await _make(cells, "Note", by=1)
-    asked = await _make(opened, "Start", steps=1)
-    found = await asyncio.to_thread(_restart, cells, "cells")
-    again = await asyncio.to_thread(_restart, opened, "intents")
+    made = await asyncio.to_thread(_made, cells, "Note")
+    asked = await asyncio.to_thread(_made, opened, "Start")
+    found, clean = [await asyncio.to_thread(_restart, cells, "cells") for _ in range(2)]
+    again, later = [await asyncio.to_thread(_restart, opened, "intents") for _ in range(2)]
     return {
-        "create_s": made,
-        "create_per_s": round(given.n / made, 1),
+        "create_s": made["took"],
+        "create_per_s": round(given.n / made["took"], 1),
+        "tail": made["tail"],
         **found,
-        "intents": {"n": intents, "create_s": asked, **again},
+        "clean": clean,
+        "intents": {"n": intents, "create_s": asked["took"], "tail": asked["tail"], **again},
+        "intents_clean": later,
     }
 
 
-async def _make(given: Options, schema: str, **fields: int) -> float:
-    """So many events, each for a cell of its own, in batches; seconds. Nobody serves the effect."""
+def _made(given: Options, schema: str) -> dict[str, Any]:
+    """Let a process make the cells, and kill it once they are durable."""
     given.folder.mkdir(parents=True)
+    words = ["--n", str(given.n), "--dir", str(given.folder), "--limit", str(given.limit_s)]
+    with _begun([*words, "--role", "make", "--out", str(given.folder / schema)]) as process:
+        assert process.stdout is not None, "it is read"
+        said: dict[str, Any] = json.loads(process.stdout.readline())
+        process.kill()
+    return said
+
+
+async def _make(given: Options) -> dict[str, Any]:
+    """So many events, each for a cell of its own, in batches. Nobody serves the effect."""
+    assert given.out is not None, "its name says what is sent"
+    schema = given.out.name
+    fields = {"by": 1} if schema == "Note" else {"steps": 1}
     begun = perf_counter()
     async with node_in(given.folder) as (node, world):
         waiting: set[asyncio.Task[None]] = set()
@@ -63,9 +82,11 @@ async def _make(given: Options, schema: str, **fields: int) -> float:
                 for each in done:
                     each.result()
         await asyncio.gather(*waiting)
-        while not await node.quiet(world, 60_000):
-            pass
-    return round(perf_counter() - begun, 2)
+        taken = await node.read(lambda reader: reader.snapshots(world))
+        took, tail = perf_counter() - begun, node.feed.head(world) - (taken[-1].seq if taken else 0)
+        print(json.dumps({"took": round(took, 2), "tail": tail}), flush=True)
+        await asyncio.sleep(given.limit_s)
+    return {}
 
 
 async def _send(node: Node, world: str, schema: str, batch: list[dict[str, Any]]) -> None:
@@ -77,11 +98,16 @@ async def _send(node: Node, world: str, schema: str, batch: list[dict[str, Any]]
 
 
 def _restart(given: Options, role: str) -> dict[str, Any]:
-    words = ["--workload", "w10", "--n", str(given.n), "--dir", str(given.folder), "--role", role]
-    command = [sys.executable, str(Path(__file__).with_name("tally.py")), *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found["opened"]
+    words = ["--n", str(given.n), "--dir", str(given.folder), "--role", role]
+    with _begun(words) as process:
+        said, _ = process.communicate()
+    found: dict[str, Any] = json.loads(said)["opened"]
+    return found
+
+
+def _begun(words: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, str(Path(__file__).with_name("tally.py")), "--workload", "w10"]
+    return subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
 
 
 async def _opened(given: Options) -> dict[str, Any]:

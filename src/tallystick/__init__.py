@@ -122,7 +122,24 @@ def __getattr__(name: str) -> object:
 # What a build is made of, the larger one first; all of it decides whether a build is stale, also
 # the files that are read but not compiled, because constants are folded across files.
 _SETS = {
-    "rooms": ("errors.py", "values", "model", "authority", "kernel", "modules"),
+    "rooms": (
+        "errors.py",
+        "values",
+        "model",
+        "authority",
+        "kernel",
+        "modules",
+        "workflow/codec.py",
+        "workflow/ctx.py",
+        "workflow/deliver.py",
+        "workflow/flow.py",
+        "node/commits.py",
+        "node/driver.py",
+        "node/engine.py",
+        "node/hosted.py",
+        "node/outlet.py",
+        "node/receipts.py",
+    ),
     "codec": ("errors.py", "values/canon.py"),
 }
 

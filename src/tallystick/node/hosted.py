@@ -9,7 +9,6 @@ from typing import Final
 from tallystick.journal.base import Head
 from tallystick.node.driver import Driver
 
-
 # After opening behind a long tail: the first who ask do not wait for its snapshot.
 _REST_NS: Final = 5_000_000_000
 _LONG: Final = 1_000

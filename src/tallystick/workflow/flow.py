@@ -23,6 +23,7 @@ class Flow(Asked):
     def __init__(self, catalogue: Catalogue, bundle: Bundle) -> None:
         super().__init__(catalogue, bundle, None)
         self._context = {}
+        self._is_heard = True
 
     def turn(self, catalogue: Catalogue, facts: dict[str, Any], at: int, seed: bytes) -> None:
         """Begin a delivery: its time, its chance, and nothing asked for yet.
@@ -30,13 +31,14 @@ class Flow(Asked):
         `facts` are those parts of the context that are the same for all ticks of a cell.
         """
         self._catalogue = catalogue
+        self._is_heard = True
         self._context = {**facts, "logical_now_ns": at}
         self._chance = Chance(seed)
         self.asked, self.emitted, self.logs, self.counts = [], [], [], {}
 
     def detached(self) -> Self:
         """Stop listening: what is asked from now on goes nowhere."""
-        self._catalogue = _NOWHERE
+        self._is_heard = False
         return self
 
     def ask(
@@ -48,9 +50,8 @@ class Flow(Asked):
         timeout_ns: int | None = None,
     ) -> None:
         """Ask for an effect under a correlation that the loop waits for."""
-        if self._catalogue is _NOWHERE:
-            return
-        self._ask(params, issuer_ref=corr, idempotency_key=key, timeout_ns=timeout_ns)
+        if self._is_heard:
+            self._ask(params, issuer_ref=corr, idempotency_key=key, timeout_ns=timeout_ns)
 
     def child(self, wanted: Any, corr: str) -> None:
         """Ask for a child cell."""
@@ -63,9 +64,6 @@ class Flow(Asked):
         asked = [_written(request) for request in self.asked]
         emitted = [_told(event) for event in self.emitted]
         return canon.digest({"asked": asked, "emitted": emitted})
-
-
-_NOWHERE: Any = object()
 
 
 def _written(request: EffectRequest) -> list[Any]:
