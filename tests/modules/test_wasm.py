@@ -161,6 +161,19 @@ def test_memory_stops_at_the_limit() -> None:
     assert (halted.code, halted.fuel) == ("trap", 0)
 
 
+def test_tables_are_memory_too() -> None:
+    """AU-19: a table that grows, or is too large from the start, stops at `memory_bytes`."""
+    grow = "(if (i32.ne (table.grow (ref.null func) (i32.const {})) (i32.const {})) (then unreachable))"
+    table, most = "(table 1 funcref)", (1 << 16) // 8
+    for more, before in ((most - 1, 1), (most, -1)):
+        rig = WasmRig(wat(table + says(output(), grow.format(more, before))), memory_bytes=1 << 16)
+        assert isinstance(rig.tick(rig.lane(pooled=False), None, 1), Ran)
+    wide = WasmRig(wat(f"(table {most + 1} funcref)" + says(output())), memory_bytes=1 << 16)
+    halted = wide.tick(wide.lane(pooled=True), None, 1)
+    assert isinstance(halted, Halted)
+    assert (halted.code, halted.fuel) == ("trap", 0)
+
+
 def test_limits_beyond_the_engine_are_its_own() -> None:
     """X-03: a limit that no engine can count to does not wrap around to a small one."""
     rig = WasmRig(FINE, fuel=2**64 // 100 + 1, memory_bytes=2**64 - 1)

@@ -13,6 +13,7 @@ from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_binary import read_binary
 from tallystick.modules.wasm_engine import Compiled, interrupt
 from tallystick.modules.wasm_raw import Raw
+from tallystick.modules.wasm_run import Instances
 from tallystick.values import canon
 from tests.conformance.abi_lanes import wasm
 from tests.modules.wasm_world import STEP, Given, WasmRig, output, says, wat
@@ -122,7 +123,7 @@ def test_a_leaky_module_is_never_pooled(reason: str, body: str) -> None:
     rig = WasmRig(code)
     lane = rig.lane(pooled=True)
     assert isinstance(rig.tick(lane, None, 1), Ran)
-    assert not lane._idle
+    assert not lane.here.idle
 
 
 def test_a_safe_module_is_pooled() -> None:
@@ -130,7 +131,7 @@ def test_a_safe_module_is_pooled() -> None:
     rig = WasmRig(wat(says(output())))
     lane = rig.lane(pooled=True)
     assert isinstance(rig.tick(lane, None, 1), Ran)
-    assert len(lane._idle) == 1
+    assert len(lane.here.idle) == 1
 
 
 PLAIN_CODE = """
@@ -160,17 +161,17 @@ def test_a_large_memory_is_not_copied() -> None:
     rig = WasmRig(wat(says(output()), pages=17))
     lane = rig.lane(pooled=True)
     assert isinstance(rig.tick(lane, None, 1), Ran)
-    assert not lane._idle
+    assert not lane.here.idle
 
 
-class Counted(WasmLane):
+class Counted(Instances):
     """Counts how often a run was begun."""
 
     begun = 0
 
-    def _attempt(self, compiled, call):
+    def attempt(self, compiled, call):
         self.begun += 1
-        return super()._attempt(compiled, call)
+        return super().attempt(compiled, call)
 
 
 def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
@@ -181,10 +182,11 @@ def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
     )
     rig = WasmRig(wat(says(output(), spin)))
     quiet = rig.tick(rig.lane(pooled=False), None, 1)
-    lane, over = Counted(rig.driver.blobs), threading.Event()
+    lane, over = rig.lane(pooled=True), threading.Event()
+    lane.here = counted = Counted(rig.driver.blobs)
 
     def disturb() -> None:
-        while lane.begun < 3 and not over.wait(0.001):
+        while counted.begun < 3 and not over.wait(0.001):
             interrupt()
 
     thread = threading.Thread(target=disturb)
@@ -194,7 +196,7 @@ def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
     finally:
         over.set()
         thread.join()
-    assert lane.begun > 1
+    assert counted.begun > 1
 
 
 def test_a_start_function_is_not_part_of_the_tick() -> None:

@@ -12,12 +12,15 @@ import pytest
 from tallystick.cli.here import modules_of
 from tallystick.errors import BadDefinition
 from tallystick.kernel.inputs import Submit
+from tallystick.model.records import WorkflowFaulted
 from tallystick.modules import wasm_engine
 from tallystick.modules.wasm_engine import Compiled
 from tallystick.node.host import close_node, open_node
 from tallystick.node.wasm_cache import WasmCache
-from tallystick.values.seal import KeyPair
+from tallystick.values import canon
+from tallystick.values.seal import KeyPair, bundle_statement
 from tests.conformance.abi_lanes import app_of, wasm
+from tests.modules.wasm_world import STEP, WasmRig
 from tests.node.rig import config
 
 KEY = KeyPair(bytes(32))
@@ -106,11 +109,15 @@ def test_code_of_another_engine_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_compiled_code_in_a_bundle_is_refused() -> None:
-    """AU-23: a bundle brings modules, never native code."""
+    """AU-23: a bundle brings modules, never native code; a world with some faults and goes on."""
     native = bytes(Compiled(wasm("wat")).module.serialize())
     with pytest.raises(BadDefinition) as caught:
         Compiled(native)
-    assert caught.value.code.startswith("wasm.")
+    assert caught.value.code == "wasm.invalid"
+    rig = WasmRig(native)
+    rig.send(STEP, {"name": "a", "n": 1})
+    (fault,) = [each for each in rig.records() if isinstance(each, WorkflowFaulted)]
+    assert fault.message.startswith("wasm.invalid: ")
 
 
 def test_a_node_keeps_what_it_compiled(tmp_path: Path) -> None:
@@ -121,7 +128,10 @@ def test_a_node_keeps_what_it_compiled(tmp_path: Path) -> None:
         node = await open_node(settings, modules_of(settings))
         try:
             known = node.resolve("counter") if value["n"] > 1 else None
-            world = known or await node.create("counter", app_of("wat").bundle)
+            bundle = app_of("wat").bundle
+            seal = node.key.pair.sign(bundle_statement(bundle=bundle.root))
+            ours = bundle.sealed(canon.encode([seal]))
+            world = known or await node.create("counter", ours)
             await node.offer(world, Submit(node.clock.sample(), "counter/Add@1", value))
             await node.quiet(world, 5000)
         finally:

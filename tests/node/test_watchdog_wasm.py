@@ -37,7 +37,7 @@ def test_a_wasm_tick_without_end_is_stopped() -> None:
         watchdog.stop()
     assert seen == ["stopped"]
     assert perf_counter() - begun < 30
-    assert not lane._idle
+    assert not lane.here.idle
 
 
 def test_without_a_watchdog_fuel_ends_it() -> None:

@@ -76,6 +76,17 @@ VERBS = (
         {"equal": bool, "added": [str], "removed": [str], "changed": [str]},
     ),
     Verb(
+        "bundle seal",
+        "answer for a bundle: Python that is proposed elsewhere, WASM that runs in the node itself",
+        _runs("seal_path"),
+        (
+            arg("path"),
+            opt("key", "id of a key of this folder; else the key of its node"),
+            click.Option(["-o", "--output"], help="file to write; else the bundle itself"),
+        ),
+        {"bundle": HASH, "path": str, "key": str, "seals": int},
+    ),
+    Verb(
         "bundle show",
         "what is in a bundle",
         _runs("show_path"),
@@ -84,7 +95,8 @@ VERBS = (
             "bundle": HASH,
             "manifest": HASH,
             "definitions": [{"kind": str, "name": str, "hash": HASH}],
-            "artifacts": [{"hash": HASH, "media": str, "size": int}],
+            "artifacts": [{"hash": HASH, "media": str, "size": int, "instances": str}],
+            "sealed_by": [str],
             "routing": ANY,
         },
         _shows("contents"),

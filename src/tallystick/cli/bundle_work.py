@@ -13,12 +13,17 @@ from tallystick.cli import show, sources
 from tallystick.cli.request import Request
 from tallystick.cli.vendor import vendored
 from tallystick.cli.verb import BAD, NO, OK, Done, Options, W, filled
+from tallystick.errors import BadDefinition, Rejected
 from tallystick.governance.patch import Blobs, bundle_of
-from tallystick.model.bundle import Bundle
+from tallystick.governance.sealed import seals_of
+from tallystick.model.bundle import WASM_MEDIA, Artifact, Bundle
 from tallystick.model.bundle_authority import structural_authority
 from tallystick.model.check import check, check_bundle, shown
 from tallystick.model.definitions import Finding
+from tallystick.modules.wasm_binary import read_binary
+from tallystick.node.keys import find_key, node_key
 from tallystick.values import canon
+from tallystick.values.seal import bundle_statement
 
 ACTIVE: Final = "active"
 
@@ -31,6 +36,27 @@ def build_path(_call: Any, options: Options) -> Done:
     data = bundle.to_zip()
     out.write_bytes(data)
     return Done({"bundle": bundle.root, "path": str(out), "size": len(data)})
+
+
+def seal_path(call: Any, options: Options) -> Done:
+    """Put a seal beside those that a built bundle has; its root stays what it is."""
+    path = Path(options["path"])
+    if not sources.is_built(path) or not path.is_file():
+        raise Rejected(
+            f"{path} is no built bundle",
+            code="bundle.not_built",
+            where={"path": str(path)},
+            hint="first `tally bundle build PATH -o FILE`",
+        )
+    bundle = sources.built_bundle(path)
+    keys = call.data / "keys"
+    pair = (find_key(keys, options["key"]) if options["key"] else node_key(keys)).pair
+    made = pair.sign(bundle_statement(bundle=bundle.root))
+    others = [each for each in seals_of(bundle) if each.get("key") != made["key"]]
+    out = Path(options["output"] or path)
+    out.write_bytes(bundle.sealed(canon.encode([*others, made])).to_zip())
+    found = {"bundle": bundle.root, "path": str(out), "key": pair.key_id}
+    return Done({**found, "seals": len(others) + 1})
 
 
 def active_bundle(call: Any) -> Bundle:
@@ -125,12 +151,29 @@ def show_path(_call: Any, options: Options) -> Done:
                 for defn in bundle.definitions()
             ],
             "artifacts": [
-                {"hash": hash_, "media": held.media, "size": len(held.data)}
+                {
+                    "hash": hash_,
+                    "media": held.media,
+                    "size": len(held.data),
+                    "instances": _instances(held),
+                }
                 for hash_, held in sorted(bundle.artifacts.items())
             ],
+            "sealed_by": [str(each.get("key")) for each in seals_of(bundle)],
             "routing": bundle.manifest.get("routing", {}),
         }
     )
+
+
+def _instances(held: Artifact) -> str:
+    """How a WASM module is run: its instances are pooled, or why each tick has a fresh one."""
+    if held.media != WASM_MEDIA:
+        return ""
+    try:
+        leaks = read_binary(held.data).leaks
+    except BadDefinition as why:
+        return f"refused: {why.code}"
+    return f"fresh: {leaks[0]}" if leaks else "pooled"
 
 
 def contents(console: Console, value: Any) -> None:
@@ -139,4 +182,4 @@ def contents(console: Console, value: Any) -> None:
     console.print(f"manifest {value['manifest']}", soft_wrap=True)
     show.columns("kind", "name", "hash")(console, {"items": value["definitions"]})
     if value["artifacts"]:
-        show.columns("media", "size", "hash")(console, {"items": value["artifacts"]})
+        show.columns("media", "size", "instances", "hash")(console, {"items": value["artifacts"]})

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tallystick.api.app import make_app
 from tallystick.api.front import Api
 from tallystick.cli.request import Reply, Request
 from tallystick.errors import Unavailable
+from tallystick.kernel.index import Blobs
+from tallystick.model.abi import Runner
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
 from tallystick.node.config import Config
@@ -23,19 +26,40 @@ from tallystick.node.host import close_node, open_node
 from tallystick.node.hosting import Modules
 from tallystick.node.keys import node_key
 from tallystick.node.node import Node
-from tallystick.node.wasm_cache import WasmCache
+from tallystick.node.wasm_cache import Vouched, WasmCache
+from tallystick.node.wasm_workers import Workers
+from tallystick.values.seal import KeyPair
 
 T = TypeVar("T")
 
 
+class _NodeModules:
+    """Makes the runner of each world; compiled code is shared between them and kept.
+
+    WASM that nobody of this node vouches for runs in worker processes, which `close` ends.
+    """
+
+    def __init__(self, data: Path, *, check_all: bool) -> None:
+        def key() -> KeyPair:
+            return node_key(data / "keys").pair
+
+        self._workers = Workers(Vouched(data, key))
+        self._library = Library(WasmCache(data / "cache" / "wasm", key), self._workers)
+        self._check_all = check_all
+
+    def __call__(self, blobs: Blobs) -> Runner:
+        lanes = {"builtin": Builtin()}
+        return Runners(blobs, library=self._library, lanes=lanes, check_all=self._check_all)
+
+    def close(self) -> None:
+        self._workers.close()
+
+
 def modules_of(config: Config | None = None, *, check_all: bool = False) -> Modules:
-    """The runner of each world; compiled code is shared between them, and kept with `config`."""
-    kept = None
+    """How a node of this folder runs the code of its worlds; without one, all of it here."""
     if config is not None:
-        keys = config.data / "keys"
-        kept = WasmCache(config.data / "cache" / "wasm", lambda: node_key(keys).pair)
-    library = Library(kept)
-    lanes = {"builtin": Builtin()}
+        return _NodeModules(config.data, check_all=check_all)
+    library, lanes = Library(), {"builtin": Builtin()}
     return lambda blobs: Runners(blobs, library=library, lanes=lanes, check_all=check_all)
 
 

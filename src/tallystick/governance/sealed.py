@@ -6,7 +6,7 @@ of the caller's token is what counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallystick.authority.approvals import key_of
@@ -21,27 +21,29 @@ Principals = Sequence[Mapping[str, Any]]
 
 def check_sealed(candidate: Bundle, active: Bundle, principals: Principals) -> None:
     """Refuse new Python without a seal of somebody who may propose: `bundle.unsigned`."""
-    keys = list(_keys(principals))
+    keys = proposers(principals)
     fresh = _python(candidate).keys() - _python(active).keys()
-    if not keys or not fresh:
+    if not keys or not fresh or is_sealed(candidate, keys):
         return
-    statement = seal.bundle_statement(bundle=candidate.root)
-    for made in _seals(candidate):
-        if any(seal.verify(public, statement, made) for public in keys):
-            return
     raise BadDefinition(
         "the bundle brings Python that nobody sealed who may propose",
         code="bundle.unsigned",
         where={"bundle": candidate.root, "artifacts": sorted(fresh)},
-        hint="seal the bundle with the key of a principal with the scope propose",
+        hint="`tally bundle seal FILE --key ID`, with a key of a principal with the scope propose",
     )
 
 
-def _keys(principals: Principals) -> Iterator[bytes]:
-    for one in principals:
-        public = key_of(one["id"], principals)
-        if public is not None and _SCOPE in one.get("scopes", ()):
-            yield public
+def is_sealed(bundle: Bundle, keys: Sequence[bytes]) -> bool:
+    """True when one of these keys has sealed the bundle."""
+    statement = seal.bundle_statement(bundle=bundle.root)
+    made = seals_of(bundle)
+    return any(seal.verify(public, statement, each) for each in made for public in keys)
+
+
+def proposers(principals: Principals) -> list[bytes]:
+    """The keys of those who may propose."""
+    found = (key_of(one["id"], principals) for one in principals if _SCOPE in one.get("scopes", ()))
+    return [public for public in found if public is not None]
 
 
 def _python(bundle: Bundle) -> dict[str, None]:
@@ -54,11 +56,12 @@ def _python(bundle: Bundle) -> dict[str, None]:
     return found
 
 
-def _seals(bundle: Bundle) -> list[Any]:
+def seals_of(bundle: Bundle) -> list[Any]:
+    """The seals that lie beside a bundle; whose they are is not said by that."""
     if bundle.seals is None:
         return []
     try:
         found = canon.decode(bundle.seals)
     except NotCanonical:
         return []
-    return found if isinstance(found, list) else []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

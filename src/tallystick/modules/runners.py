@@ -30,6 +30,7 @@ from tallystick.workflow.bundle import spec_of
 SAMPLE: Final = 4  # of 256: one tick in 64
 TWIN_USES: Final = 64  # samples before the second namespace is made anew, once it has settled
 _KERNEL: Final = "kernel"
+WASM: Final = "wasm"
 
 
 class Blobs(Protocol):
@@ -43,13 +44,15 @@ class Blobs(Protocol):
 class Library:
     """Compiled artifacts by root hash; shared by the worlds of a node.
 
-    `kept` is where compiled WASM may lie between two starts.
+    `kept` is where compiled WASM may lie between two starts, `elsewhere` runs what this process
+    should not.
     """
 
-    def __init__(self, kept: Any = None) -> None:
+    def __init__(self, kept: Any = None, elsewhere: Any = None) -> None:
         self._compiled: dict[str, Compiled] = {}
         self.wasm: dict[str, Any] = {}
         self.kept = kept
+        self.elsewhere = elsewhere
 
     def compiled(self, root: str, blobs: Blobs) -> Compiled:
         """The code of an artifact; refuses one that is not in the store or leaves the lane."""
@@ -170,6 +173,14 @@ class Runners:
         else:
             self._lane(workflow.module_runtime)
 
+    def prepare(self, catalogue: Catalogue) -> None:
+        """Have a worker at hand if a module of the catalogue runs in one."""
+        elsewhere = self._library.elsewhere
+        if elsewhere is not None:
+            found = {str(m.artifact): None for m in catalogue.modules.values() if m.runtime == WASM}
+            if any(elsewhere.place(artifact, self._blobs) is not None for artifact in found):
+                elsewhere.warm()
+
     def rebuilt(
         self, catalogue: Catalogue, history: Recorded, upto: int | None = None
     ) -> Rebuilt | None:
@@ -192,10 +203,10 @@ class Runners:
 
     def _lane(self, kind: str) -> Runner | None:
         lane = self._lanes.get(kind)
-        if lane is None and kind == "wasm":
-            lane = self._lanes[kind] = open_wasm(
-                self._blobs, self._library.wasm, self._library.kept
-            )
+        if lane is None and kind == WASM:
+            shared = self._library
+            lane = open_wasm(self._blobs, shared.wasm, shared.kept, shared.elsewhere)
+            self._lanes[kind] = lane
         return lane
 
     def _load(self, root: str) -> Loaded:

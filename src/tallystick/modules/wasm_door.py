@@ -16,7 +16,7 @@ _LANE: Final = "tallystick.modules.wasm"
 _ENGINE: Final = "tallystick.modules.wasm_engine"
 
 
-def open_wasm(blobs: Any, known: dict[str, Any], kept: Any = None) -> Runner:
+def open_wasm(blobs: Any, known: dict[str, Any], kept: Any = None, elsewhere: Any = None) -> Runner:
     """A lane for one world; refuses with `wasm.not_installed` where there is no engine."""
     try:
         lane = import_module(_LANE)
@@ -25,7 +25,7 @@ def open_wasm(blobs: Any, known: dict[str, Any], kept: Any = None) -> Runner:
             raise
         message = "a module of this world is WASM, and the engine is not installed here"
         raise LaneMissing(message) from why
-    made: Runner = lane.WasmLane(blobs, known, kept=kept)
+    made: Runner = lane.WasmLane(blobs, known, kept=kept, elsewhere=elsewhere)
     return made
 
 

@@ -41,7 +41,8 @@ class Guest:
     ) -> None:
         self.compiled = compiled
         self.store = store = Store(engine())
-        store.set_limits(cap.memory_bytes, -1, 1, -1, 1)
+        # What a table holds takes memory too, a word for each.
+        store.set_limits(cap.memory_bytes, cap.memory_bytes // _WORD_BYTES, 1, -1, 1)
         store.set_epoch_deadline(1)
         store.set_fuel(cap.fuel)  # also tables and globals are filled by metered code
         self._calls = calls(store, calls.link(store, compiled.module))
@@ -91,3 +92,4 @@ class Guest:
 
 INITIALIZE: Final = "_initialize"
 _WORD: Final = 0xFFFFFFFF
+_WORD_BYTES: Final = 8

@@ -260,6 +260,8 @@ def _python(_config: Config) -> Iterator[Check]:
     # Said here because nobody reads it elsewhere in time: the lane finds mistakes, no attackers.
     found = "Python modules are trusted code with the rights of the server"
     yield Check("python", OK, found, "untrusted code as WASM")
+    found = "WASM that this node has not sealed runs in a process of its own"
+    yield Check("wasm", OK, found, "`tally bundle seal` for what may run in the node itself")
 
 
 LOOKS: Final[tuple[Callable[[Config], Iterator[Check]], ...]] = (

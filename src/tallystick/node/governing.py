@@ -25,7 +25,7 @@ from tallystick.governance.patch import Blobs, Compiled
 from tallystick.governance.planning import chosen
 from tallystick.governance.prove import TAIL, Verdict
 from tallystick.governance.rerun import Order
-from tallystick.governance.sealed import check_sealed
+from tallystick.governance.sealed import check_sealed, proposers
 from tallystick.governance.shadow import TAIL as INPUTS
 from tallystick.journal.base import Reader
 from tallystick.kernel import propose, quiescence
@@ -93,6 +93,7 @@ class Governing:
                 bundle, patches.bundle_of(manifest, _blobs(reader, world)), principals
             )
         )
+        self._node.vouch(bundle, proposers(principals))
         document = canon.encode(made.patch)
         digest = canon.digest_of(document)
         given = Propose(

@@ -232,6 +232,9 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
 def _let_go(node: Node) -> None:
     gc.unfreeze()
     node.outside.close()
+    close_modules = getattr(node.modules, "close", None)  # who runs all in this process has none
+    if close_modules is not None:
+        close_modules()
     node.reader.close()
     failed = node.engine.failed
     try:

@@ -14,6 +14,7 @@ from tallystick.kernel.index import Blobs
 from tallystick.kernel.restore import restored
 from tallystick.kernel.world import Settings
 from tallystick.model.abi import Runner
+from tallystick.modules.runners import Runners
 from tallystick.node.clock import AheadClock, Clock, SystemClock
 from tallystick.node.driver import Driver, Ports
 from tallystick.node.hosted import Hosted
@@ -48,6 +49,8 @@ class Hosting(NamedTuple):
         runner = self.modules(StagedBlobs(self.ports.journal, world))
         look = look and backup is None
         driver = open_driver(self.ports, world, runner, self.settings, look=look)
+        if not look:
+            _prepare(driver)
         driver.clock = self._clock(driver.world.logical_ns)
         if backup is not None:
             sample = driver.clock.sample()
@@ -60,7 +63,9 @@ class Hosting(NamedTuple):
         staged = StagedBlobs(self.ports.journal, new.world)
         for digest, data in new.blobs.items():
             staged.put(digest, data)
-        return self._hosted(create_world(self.ports, new, self.modules(staged), self.settings))
+        driver = create_world(self.ports, new, self.modules(staged), self.settings)
+        _prepare(driver)
+        return self._hosted(driver)
 
     def fork(self, order: ForkOrder) -> Hosted:
         """Fork a world; its first frame is durable then."""
@@ -84,3 +89,10 @@ class Hosting(NamedTuple):
 
         taken = self.ports.journal.snapshots(world)
         return Hosted(driver, reopen, taken[-1].seq if taken else 0)
+
+
+def _prepare(driver: Driver) -> None:
+    """Start what a runner needs outside of a tick, where no watchdog counts the time."""
+    runner = driver.world.runner
+    if isinstance(runner, Runners):
+        runner.prepare(driver.world.active.catalogue)

@@ -11,7 +11,7 @@ Reads of history run in worker threads over connections of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ from tallystick.errors import (
     Unavailable,
     UnknownName,
 )
+from tallystick.governance.sealed import is_sealed
 from tallystick.journal.base import Reader
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.draft import Answer
@@ -49,6 +50,7 @@ from tallystick.node.keys import KeyFile
 from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
+from tallystick.node.wasm_cache import Vouched
 from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
 from tallystick.node.writer import Writer
 from tallystick.values.names import is_field, is_uuid, nearest
@@ -322,6 +324,7 @@ class Node:
     async def create(self, name: str, bundle: Bundle) -> str:
         """A new world from a bundle; its id."""
         self._check_name(name)
+        self.vouch(bundle)
         world = self._new_id()
         new = NewWorld(
             world=world,
@@ -333,6 +336,11 @@ class Node:
         await self._host(world, lambda: self.hosting.create(new))
         await self.alias(name, world)
         return world
+
+    def vouch(self, bundle: Bundle, keys: Sequence[bytes] = ()) -> None:
+        """Let the modules of a bundle run in this process, if one of ours or of `keys` sealed it."""
+        if is_sealed(bundle, [self.key.pair.public, *keys]):
+            Vouched(self.folder, lambda: self.key.pair).add(bundle.artifacts)
 
     async def fork(self, order: ForkOrder, name: str) -> str:
         """A new world that begins where another one stood; its id."""

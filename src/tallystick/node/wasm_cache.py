@@ -4,14 +4,15 @@ What lies there is native code that this process will run, so nothing is believe
 it lies: each file begins with a signature of the node's own key over its name and its content, and
 a file that others could have written, or that says anything else, is not read.
 The name covers the module, the engine with its settings and the processor; bundles never carry
-compiled code.
+compiled code, and what a worker process compiled is not kept.
+In the same way `cache/vouched/` says which modules need no worker process.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -22,13 +23,16 @@ _SIGNATURE: Final = 64
 _CPU: Final = Path("/proc/cpuinfo")
 
 
-class WasmCache:
-    """Reads and keeps compiled modules; the key is asked for when the first one is."""
+class SignedFiles:
+    """Reads and keeps small things that only the holder of a key can have put there.
 
-    def __init__(self, folder: Path, key: Callable[[], KeyPair]) -> None:
+    The key is asked for when the first one is; `target` is part of every name.
+    """
+
+    def __init__(self, folder: Path, key: Callable[[], KeyPair], target: bytes = b"") -> None:
         self._folder = folder
         self._key = key
-        self._target = _target()
+        self._target = target
 
     def get(self, name: bytes) -> bytes | None:
         """What was kept under a name, if it is ours to the last byte; else None."""
@@ -60,6 +64,32 @@ class WasmCache:
 
     def _signature(self, name: str, data: bytes) -> bytes:
         return self._key().signature(b"tallystick wasm " + name.encode() + sha256(data).digest())
+
+
+class WasmCache(SignedFiles):
+    """Compiled modules, for this machine."""
+
+    def __init__(self, folder: Path, key: Callable[[], KeyPair]) -> None:
+        super().__init__(folder, key, _target())
+
+
+class Vouched:
+    """The modules that somebody of this node has sealed, so that they may run in the node itself.
+
+    A note that is lost costs the time of a worker process and nothing else.
+    """
+
+    def __init__(self, data: Path, key: Callable[[], KeyPair]) -> None:
+        self._notes = SignedFiles(data / "cache" / "vouched", key)
+
+    def add(self, artifacts: Iterable[str]) -> None:
+        """Vouch for some modules."""
+        for artifact in artifacts:
+            self._notes.put(artifact.encode(), b"")
+
+    def has(self, artifact: str) -> bool:
+        """True when somebody does."""
+        return self._notes.get(artifact.encode()) is not None
 
 
 def _target() -> bytes:

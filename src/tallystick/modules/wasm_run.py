@@ -1,0 +1,157 @@
+"""Running the code of WASM modules here: compiled once, in guests that are fresh or as good as fresh.
+
+What a module does wrong is the `Halted` of its run: a trap, the end of its fuel, memory that it
+names wrongly.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from wasmtime import Trap, TrapCode, WasmtimeError
+
+from tallystick.errors import BadDefinition, LaneMissing
+from tallystick.model.abi import Halted
+from tallystick.modules.wasm_engine import ENGINE, FUEL_SCALE, Compiled, Kept, code_of
+from tallystick.modules.wasm_guest import Cap, Guest
+from tallystick.modules.wasm_raw import Outside, Plain, calls
+from tallystick.values import canon
+
+FUEL_MAX: Final = 2**63 - 1  # what the engine can count
+_LIMITS: Final = "limits"  # memories and tables over the limits of their store
+MEMORY_MAX: Final = 2**32  # what a module can name
+
+
+class Blobs(Protocol):
+    """Where artifacts are read from."""
+
+    def get(self, digest: bytes, /) -> bytes | None:
+        """The bytes of that digest, or None."""
+        ...
+
+
+class Call(NamedTuple):
+    """One run: what, with which document, and how much it may use."""
+
+    artifact: str
+    entrypoint: str
+    data: bytes
+    fuel: int
+    memory_bytes: int
+
+
+class Answered(NamedTuple):
+    """What a run gave and what it cost."""
+
+    data: bytes
+    fuel: int
+
+
+class Place(Protocol):
+    """Where module code runs: here, or in another process."""
+
+    def entries(self, artifact: str) -> frozenset[str]:
+        """What a module exports as entrypoints; refuses one that does not keep the ABI."""
+        ...
+
+    def run(self, call: Call) -> Answered | Halted:
+        """One run to its end; whatever the module does wrong is in the answer."""
+        ...
+
+
+class Instances:
+    """Runs modules in this process; with `pooled` off every run has a fresh guest."""
+
+    def __init__(
+        self,
+        blobs: Blobs,
+        known: dict[str, Compiled] | None = None,
+        *,
+        pooled: bool = True,
+        layer: type[Plain] = calls,
+        kept: Kept | None = None,
+    ) -> None:
+        self._blobs = blobs
+        self._kept = kept
+        self._known = {} if known is None else known  # shared by the worlds of a node
+        self._pooled = pooled
+        self._layer = layer
+        self.idle: dict[tuple[str, int], Guest] = {}
+
+    def entries(self, artifact: str) -> frozenset[str]:
+        """What a module exports as entrypoints; refuses one that does not keep the ABI."""
+        return self._compiled(artifact).entries
+
+    def run(self, call: Call) -> Answered | Halted:
+        """One run to its end; whatever the module does wrong is in the answer."""
+        try:
+            compiled = self._compiled(call.artifact)
+            compiled.check_entry(call.entrypoint)
+        except BadDefinition as why:
+            return refused(why)
+        while True:
+            ran = self.attempt(compiled, call)
+            if ran is not None:
+                return ran
+            # The interrupt was meant for another thread: the one it was meant for is not here.
+
+    def attempt(self, compiled: Compiled, call: Call) -> Answered | Halted | None:
+        """One run; None when it was interrupted from outside."""
+        fuel, memory = call.fuel * FUEL_SCALE, call.memory_bytes
+        cap = Cap(min(fuel, FUEL_MAX), min(memory, MEMORY_MAX))
+        place = (call.artifact, cap.memory_bytes)
+        guest = self.idle.pop(place, None)
+        fresh = guest is None
+        try:
+            if guest is None:
+                guest = Guest(compiled, cap, self._layer)
+                fresh = not (self._pooled and guest.keep())
+            data = guest.run(call.entrypoint, call.data, cap.fuel)
+            used = cap.fuel - guest.fuel()
+            if not fresh and guest.restore():
+                self.idle[place] = guest
+            return Answered(data, used)
+        except Outside as why:
+            used = 0 if guest is None else cap.fuel - guest.fuel()
+            return Halted("bad_output", f"the module names memory wrongly: {why}", used, ENGINE)
+        except Trap as trap:
+            left = 0 if guest is None else guest.fuel()
+            return _trapped(trap, call.fuel, cap.fuel - left)
+        except WasmtimeError as why:
+            if _LIMITS not in str(why):
+                # The machine has run out of something: that says nothing about the module.
+                raise LaneMissing(
+                    f"no instance can be made: {why}", code="wasm.no_instance"
+                ) from why
+            message = f"the module needs more than memory_bytes {memory}"
+            return Halted("trap", message, 0, ENGINE)
+
+    def _compiled(self, hash_text: str) -> Compiled:
+        known = self._known.get(hash_text)
+        if known is None:
+            known = self._known[hash_text] = Compiled(code_at(self._blobs, hash_text), self._kept)
+        return known
+
+
+def code_at(blobs: Blobs, hash_text: str) -> bytes:
+    """The bytes of an artifact; refuses one that is not in the store."""
+    data = blobs.get(canon.raw_of(hash_text))
+    if data is None:
+        message = f"the artifact {hash_text} is not in the store"
+        raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
+    return data
+
+
+def refused(why: BadDefinition) -> Halted:
+    """The end of a run that could not begin."""
+    return Halted("exception", f"{why.code}: {why.message}", 0, ENGINE)
+
+
+def _trapped(trap: Trap, limit: int, used: int) -> Halted | None:
+    code = trap.trap_code
+    if code is TrapCode.INTERRUPT:
+        return None
+    if code is TrapCode.OUT_OF_FUEL:
+        over = {"name": "fuel", "max": limit, "got": limit + 1}
+        return Halted("fuel", f"the tick used more than its fuel of {limit}", used, ENGINE, over)
+    return Halted("trap", f"the module trapped: {code_of(trap)}", used, ENGINE)
