@@ -31,6 +31,7 @@ class Folder:
         return done.value
 
 
+# tidy: one story, told in its order.
 @pytest.mark.clause("X-24")
 def test_python_from_elsewhere_is_refused_until_it_is_sealed(tmp_path: Path) -> None:
     """AU-23: where somebody has a key to propose with, unsealed Python is refused; sealed, taken.
@@ -82,7 +83,7 @@ def test_a_seal_of_the_node_is_the_default(tmp_path: Path) -> None:
 
 
 def test_sources_cannot_be_sealed(tmp_path: Path) -> None:
-    """AU-23: a seal is over a root, so there must be a built bundle; the hint says how to get it."""
+    """AU-23: a seal is over a root, so there must be a built bundle; the hint says how."""
     (tmp_path / "app.py").write_text(HELLO)
     refused = Folder(tmp_path).run("bundle", "seal", str(tmp_path / "app.py"))
     assert refused.problem["code"] == "bundle.not_built"

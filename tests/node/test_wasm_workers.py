@@ -3,6 +3,7 @@
 `TALLY_WASM_WORKER=1000` asks for as many ticks of the speed test as make its figure worth reading.
 """
 
+# tidy: everything that can happen to a worker.
 from __future__ import annotations
 
 import asyncio

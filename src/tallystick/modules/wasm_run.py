@@ -1,4 +1,4 @@
-"""Running the code of WASM modules here: compiled once, in guests that are fresh or as good as fresh.
+"""Running WASM modules here: compiled once, in guests that are fresh or as good as fresh.
 
 What a module does wrong is the `Halted` of its run: a trap, the end of its fuel, memory that it
 names wrongly.

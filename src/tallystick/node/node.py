@@ -338,7 +338,7 @@ class Node:
         return world
 
     def vouch(self, bundle: Bundle, keys: Sequence[bytes] = ()) -> None:
-        """Let the modules of a bundle run in this process, if one of ours or of `keys` sealed it."""
+        """Let the modules of a bundle run in this process, if we or one of `keys` sealed it."""
         if is_sealed(bundle, [self.key.pair.public, *keys]):
             Vouched(self.folder, lambda: self.key.pair).add(bundle.artifacts)
 

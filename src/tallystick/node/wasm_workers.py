@@ -20,12 +20,13 @@ from typing import Any, Final, Protocol
 from tallystick.errors import BadDefinition, LaneMissing
 from tallystick.model.abi import Halted
 from tallystick.modules.wasm_run import Answered, Blobs, Call, Place, code_at, refused
+from tallystick.node import wasm_worker
 from tallystick.node.wasm_wire import Waiting, WireError, put, take
 
 IDLE_MAX: Final = 4  # workers that are kept while nobody asks
 ANSWER_S_MAX: Final = 60.0
 _LOOK_S: Final = 0.05
-_PROGRAM: Final = "tallystick.node.wasm_worker"
+_PROGRAM: Final = wasm_worker.__name__
 
 
 class Vouching(Protocol):
