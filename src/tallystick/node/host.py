@@ -44,6 +44,7 @@ from tallystick.node.ops import Ops
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.outside import Outside
 from tallystick.node.points import Points
+from tallystick.node.reruns import Reruns
 from tallystick.node.resume import Resume
 from tallystick.node.served import serve_executors
 from tallystick.node.split import SplitJournal
@@ -114,6 +115,7 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.governing = Governing(node)
     node.watching = Watching(node)
     node.inworld = InWorld(node)
+    node.reruns = Reruns(node)
     Gauges(node)
     node.writer.start()
     node.engine.start()
@@ -224,6 +226,7 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     await node.dispatch.close()
     await asyncio.to_thread(node.writer.stop)
     node.feed.close()
+    await asyncio.to_thread(node.reruns.close)
     node.threads.shutdown()
     await asyncio.to_thread(node.index.close)
     _let_go(node)

@@ -18,7 +18,7 @@ from tallystick.modules.runners import Runners
 from tallystick.node.clock import AheadClock, Clock, SystemClock
 from tallystick.node.driver import Driver, Ports
 from tallystick.node.hosted import Hosted
-from tallystick.node.whatif import whatif_world
+from tallystick.node.whatif import Drawn, driven
 from tallystick.node.worlds import (
     ForkOrder,
     NewWorld,
@@ -70,8 +70,13 @@ class Hosting(NamedTuple):
     def fork(self, order: ForkOrder) -> Hosted:
         """Fork a world; its first frame is durable then."""
         runner = self.modules(StagedBlobs(self.ports.journal, order.parent))
-        make = whatif_world if order.edits else fork_world
-        return self._hosted(make(self.ports, order, runner, self.settings))
+        return self._hosted(fork_world(self.ports, order, runner, self.settings))
+
+    def adopt(self, order: ForkOrder, made: Drawn, head: Head) -> Hosted:
+        """Host a what-if that was run elsewhere and is durable by now."""
+        # The runner it ran with reads from a connection that is closed.
+        made.world.runner = self.modules(StagedBlobs(self.ports.journal, order.child))
+        return self._hosted(driven(self.ports, order, made, head))
 
     def _clock(self, logical_ns: int) -> Clock:
         """Time goes on from what the journal has seen, also when the wall clock stepped back."""

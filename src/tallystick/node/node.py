@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.inworld import InWorld
     from tallystick.node.ops import Ops
     from tallystick.node.outside import Outside
+    from tallystick.node.reruns import Reruns
     from tallystick.node.resume import Resume
     from tallystick.node.watching import Watching
     from tallystick.node.work import Work
@@ -134,6 +135,7 @@ class Node:
         self.governing: Governing
         self.watching: Watching
         self.inworld: InWorld
+        self.reruns: Reruns
 
     # ---- what is here -----------------------------------------------------------------------
 
@@ -333,7 +335,7 @@ class Node:
             blobs=dict(bundle.blobs()),
             node_key=self.key.pair.public,
         )
-        await self._host(world, lambda: self.hosting.create(new))
+        await self.host(world, lambda: self.hosting.create(new))
         await self.alias(name, world)
         return world
 
@@ -347,20 +349,21 @@ class Node:
         self._check_name(name)
         world = self._new_id()
         made = order._replace(child=world)
-        hosted = await self._host(world, lambda: self.hosting.fork(made))
+        if order.edits:
+            await self.reruns.what_if(made)
+        else:
+            await self.host(world, lambda: self.hosting.fork(made))
         await self.alias(name, world)
-        del hosted
         return world
 
-    async def _host(self, world: str, make: Callable[[], Hosted]) -> Hosted:
-        def act() -> Hosted:
-            hosted = make()
-            self.engine.worlds[world] = hosted
-            return hosted
+    async def host(self, world: str, make: Callable[[], Hosted]) -> None:
+        """Have a world that is made on the kernel's thread."""
 
-        hosted = await self.on_kernel(act)
-        self.welcome(world, hosted.driver.head.seq)
-        return hosted
+        def act() -> int:
+            hosted = self.engine.worlds[world] = make()
+            return hosted.driver.head.seq
+
+        self.welcome(world, await self.on_kernel(act))
 
     def welcome(self, world: str, head: int) -> None:
         """A world is open: it may be offered to and read."""

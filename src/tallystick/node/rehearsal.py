@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -85,9 +85,9 @@ async def shadow_on(
     After a minute the report is incomplete: it cannot be approved.
     """
     seq = await node.look(world, lambda live: live.seq)
-    ends = time.monotonic() + SECONDS
 
-    def run(reader: Reader) -> Shadowing:
+    def run(reader: Reader, stop: Callable[[], bool]) -> Shadowing:
+        ends = time.monotonic() + SECONDS
         begin = _begin(reader, world, seq, tail)
         start = _opened(node, reader, world, begin, tried.bundle.blobs())
         live = _opened(node, reader, world, seq, {})
@@ -95,9 +95,10 @@ async def shadow_on(
         bundle = tried.bundle
         candidate = Candidate(bundle.root_digest, bundle.manifest_digest, tried.proposal)
         args = (start, live, frames, candidate, order)
-        return shadow(*args, stop=lambda: time.monotonic() > ends)
+        return shadow(*args, stop=lambda: stop() or time.monotonic() > ends)
 
-    return await node.read(run)
+    # The longer limit is for a single tick of the candidate that does not end.
+    return await node.reruns.run(run, 2 * SECONDS)
 
 
 def _opened(

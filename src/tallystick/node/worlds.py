@@ -13,7 +13,6 @@ from tallystick.journal.base import Appender, Head, Held, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
 from tallystick.kernel.govern import Genesis, create
-from tallystick.kernel.inputs import Sample
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.world import Settings, World
@@ -121,15 +120,6 @@ def fork_world(
     """A new world that begins where another one stood; writes one frame and copies nothing."""
     journal = ports.journal
     there = world_at(journal, order.parent, runner, seq=order.seq, settings=settings)
-    driver = begin_fork(ports, order, there)
-    for path, _ in list(there.intents.entries()):
-        driver.publish(path)
-    return driver
-
-
-def begin_fork(ports: Ports, order: ForkOrder, there: World, *, synthetic: bool = False) -> Driver:
-    """The driver of a fork whose first frame is durable; nothing is published yet."""
-    journal = ports.journal
     journal.fork(order.parent, Head(there.seq, there.head, 0), order.child)
     blobs = StagedBlobs(journal, order.child)
     there.rehouse(blobs)
@@ -138,16 +128,16 @@ def begin_fork(ports: Ports, order: ForkOrder, there: World, *, synthetic: bool 
     frame = fork(
         there,
         order.child,
-        # A what-if goes on at the time of its recorded inputs, not at the time it is made.
-        Sample(there.now_ns, ports.clock.sample().entropy) if synthetic else ports.clock.sample(),
+        ports.clock.sample(),
         pending=order.pending,
         pending_for=order.pending_for,
         principal=order.principal,
-        synthetic=synthetic,
     )
     driver.stage(frame)
     driver.flush()
     ports.points.at("fork.recorded")
+    for path, _ in list(there.intents.entries()):
+        driver.publish(path)
     return driver
 
 

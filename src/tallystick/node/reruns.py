@@ -1,0 +1,104 @@
+"""Re-runs: recorded histories are run again beside the node's work.
+
+They take as long as the history is, so they have threads of their own: no world waits for its turn
+because of one, and no reader for a thread.
+Each is bounded in time, also when one tick of it never ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from tallystick.errors import DiskFull, Rejected, Unavailable
+from tallystick.journal.base import Reader
+from tallystick.journal.staged import StagedBlobs
+from tallystick.node.node import Node
+from tallystick.node.watchdog import TickStopped, Watchdog
+from tallystick.node.whatif import SECONDS, Drawn, Watch, before, drawn, written
+from tallystick.node.worlds import ForkOrder, world_at
+
+T = TypeVar("T")
+AT_ONCE: Final = 2
+
+
+class Reruns:
+    """The re-runs of a node; used on the io thread."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tally-rerun")
+
+    async def run(self, ask: Callable[[Reader, Callable[[], bool]], T], limit_s: float) -> T:
+        """Run something over a reader of its own; it is handed a word that says when to stop.
+
+        Refuses what has not ended by the limit; nothing of it is kept then.
+        """
+        gone = threading.Event()
+
+        def stop() -> bool:
+            return gone.is_set() or self._node.stopping
+
+        def act() -> T:
+            if stop():
+                raise Unavailable("the node is stopping", code="node.stopping")
+            reader = self._node.journal.reader()
+            try:
+                return _guarded(lambda: ask(reader, stop), limit_s)
+            finally:
+                reader.close()
+
+        try:
+            return await self._node.loop.run_in_executor(self._threads, act)
+        except asyncio.CancelledError:
+            gone.set()  # who asked has gone: the thread is free for the next
+            raise
+
+    async def what_if(self, order: ForkOrder) -> None:
+        """Make the world that an order with edits asks for, and host it."""
+        node = self._node
+        settings, ports = node.hosting.settings, node.hosting.ports
+
+        def news(inputs: int, of: int, ticks: int) -> None:
+            said = {"world": order.parent, "inputs": inputs, "of": of, "ticks": ticks}
+            node.log.say("info", "whatif.running", "recorded inputs are run again", **said)
+
+        def draw(reader: Reader, stop: Callable[[], bool]) -> Drawn:
+            runner = node.modules(StagedBlobs(reader, order.parent))
+            seq = before(reader, order)
+            start = world_at(reader, order.parent, runner, seq=seq, settings=settings)
+            return drawn(reader, order, start, Watch(stop, news))
+
+        made = await self.run(draw, SECONDS)
+        pages = written(ports, order, made)
+        head = made.at
+        try:
+            while (at := await node.on_kernel(lambda: next(pages, None))) is not None:
+                head = at
+        except DiskFull:
+            await node.write(lambda journal: journal.drop_world(order.child))
+            raise
+        await node.host(order.child, lambda: node.hosting.adopt(order, made, head))
+
+    def close(self) -> None:
+        """Wait for what runs; it was told to stop."""
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _guarded(act: Callable[[], T], limit_s: float) -> T:
+    watchdog = Watchdog(limit_s)
+    watchdog.start(threading.current_thread())
+    try:
+        with watchdog:
+            return act()
+    except TickStopped:
+        raise Rejected(
+            f"running it again takes more than {limit_s:g} s",
+            code="rerun.too_long",
+            hint="begin nearer to the head: a later edit, or a shorter --tail",
+        ) from None
+    finally:
+        watchdog.stop()
