@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import suppress
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tallystick.errors import Rejected
 from tallystick.governance.rerun import Order, Scripted
 from tallystick.kernel.inputs import Clock
 from tallystick.values import canon
@@ -115,6 +120,41 @@ def test_same_shadow_twice() -> None:
     other = shadowed(rig, documents(Release("asks")), from_seq, order._replace(seed=bytes(32)))
     assert other.report_hash != one.report_hash
     assert one.report["horizon"]["seed_events"] == 1
+
+
+DEED = st.tuples(st.sampled_from(["send", "answer", "suspend", "resume"]), st.integers(0, 3))
+
+
+# tidy: one history, tried twice.
+@pytest.mark.clause("K-21")
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    deeds=st.lists(DEED, min_size=1, max_size=14),
+    entry=st.sampled_from(["one", "two", "asks", "rests", "broken"]),
+    seed=st.binary(min_size=32, max_size=32),
+    cut=st.integers(0, 20),
+)
+def test_any_shadow_twice(deeds: list[tuple[str, int]], entry: str, seed: bytes, cut: int) -> None:
+    """AG-19: of any history, for any candidate and any tail: the same call gives the same hash,
+    and the roots of the live world and all that was asked of the outside stay as they were.
+    """
+    rig = parcel_rig()
+    for word, n in deeds:
+        name, jobs = "abcd"[n], [j for j in rig.jobs.all if rig.world.intents.get(j.intent)]
+        if word == "send":
+            rig.send(SENT, {"id": name, "kg": n})
+        elif word == "answer" and jobs:
+            rig.settle(jobs[n % len(jobs)], {"a": name})
+        elif word in ("suspend", "resume") and rig.cell(PARCEL, name) is not None:
+            with suppress(Rejected):
+                rig.operate(word, PARCEL, name)
+    from_seq = min(1 + cut, rig.world.seq)
+    order = Order(seed=seed, seeds=((SENT, {"id": "new", "kg": 1}),))
+    before = (rig.root(), rig.state_root(), len(rig.jobs.all))
+    one, two = (shadowed(rig, documents(Release(entry)), from_seq, order) for _ in range(2))
+    assert one.report_hash == two.report_hash
+    assert one.document == two.document
+    assert (rig.root(), rig.state_root(), len(rig.jobs.all)) == before
 
 
 def test_answers_come_in_their_order() -> None:
