@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from tallystick.api.app import make_app
+from tallystick.cli.here import called as called_by
+from tallystick.cli.request import Request
 from tallystick.executors.scrub import Scrubber
 from tallystick.kernel.inputs import Submit
 from tallystick.model.cells import CellId
@@ -62,9 +67,47 @@ async def called(folder: Path, paths: list[str]) -> tuple[list[dict[str, Any]], 
                 value = {"id": path, "url": f"http://127.0.0.1:{site.port}{path}"}
                 await node.offer(world, Submit(node.clock.sample(), canary_world.CALL, value))
                 states.append(await settled(node, world, path))
+            await told(node, world, folder)
         finally:
             await close_node(node)
     return states, site.asked
+
+
+# tidy: one list of all that may be asked.
+async def told(node: Node, world: str, folder: Path) -> None:
+    """What the API answers about all of it, and a backup, as files beside the data."""
+    api = await make_app(node)
+    (folder / "answers").mkdir()
+
+    async def ask(number: int, path: str, query: dict[str, str] | None = None) -> Any:
+        reply = await called_by(api, Request("GET", path, query or {}))
+        (folder / "answers" / str(number)).write_bytes(reply.body)
+        assert reply.status == 200, (path, reply.body)
+        return json.loads(reply.body)
+
+    try:
+        one = "/v1/worlds/main"
+        effects = (await ask(0, one + "/effects", {"status": "all"}))["items"]
+        assert effects
+        count = (await ask(1, one + "/journal/head"))["seq"]
+        paths = [f"{one}/journal", *(f"{one}/journal/{seq}" for seq in range(1, count + 1))]
+        for effect in effects:
+            place = f"{one}/effects/{effect['intent']}"
+            paths += [place, place + "/why"]
+        cells = (await ask(2, one + "/cells"))["items"]
+        assert cells
+        names = [quote(str(cell["key"]), safe="") for cell in cells]
+        paths += [f"{one}/cells/{quote(canary_world.CALLER, safe='')}/{name}" for name in names]
+        paths += [f"{one}/{word}" for word in ("stats", "authority", "flows", "keys")]
+        for number, path in enumerate(paths, 3):
+            await ask(number, path)
+        body = {"dest": str(folder / "backup")}
+        reply = await called_by(api, Request("POST", "/v1/backup", body=body))
+        assert reply.status < 300, reply.body
+        exported = await node.read(lambda reader: list(reader.read(world)))
+        (folder / "answers" / "frames").write_bytes(b"".join(frame.body for frame in exported))
+    finally:
+        api.close()
 
 
 def leaks(folder: Path) -> dict[str, list[str]]:
@@ -81,7 +124,9 @@ def leaks(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.clause("K-04")
 def test_a_canary_is_used_and_nowhere_found(tmp_path: Path) -> None:
-    """ND-19, AG-15: the server gets the key and echoes it in all spellings; no file has any."""
+    """ND-19, AG-15: the server gets the key and echoes it in all spellings; nothing has any: no
+    file of the node, its log included, no answer of the API, and no backup.
+    """
     states, asked = asyncio.run(called(tmp_path, ["/small", "/large"]))
     assert [each.headers["x-key"] for each in asked] == [CANARY, CANARY], "the effect works"
     assert [state["status"] for state in states] == ["ok", "ok"]
@@ -91,6 +136,9 @@ def test_a_canary_is_used_and_nowhere_found(tmp_path: Path) -> None:
     assert large["body"] is None
     assert large["size"] > 100_000
     assert leaks(tmp_path) == {}
+    assert len(list((tmp_path / "answers").iterdir())) > 12
+    assert list((tmp_path / "backup").rglob("tally.db"))
+    assert list(tmp_path.rglob("node.jsonl"))
 
 
 def test_a_planted_leak_is_found(tmp_path: Path) -> None:
@@ -104,4 +152,5 @@ def test_a_planted_leak_is_found(tmp_path: Path) -> None:
     found = leaks(tmp_path)
     assert found, "the scan would have seen it"
     assert set(SPELLINGS) == {name for names in found.values() for name in names}
-    assert any("tally.db" in name for name in found)
+    for place in ("tally.db", "answers", "backup"):
+        assert any(place in name for name in found), place

@@ -11,9 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
+import apsw
 import pytest
 
 from tallystick.cli.here import modules_of
+from tallystick.errors import TallyError
 from tallystick.kernel.inputs import Vote
 from tallystick.node.governing import Asker, Wish
 from tallystick.node.host import close_node, open_node
@@ -83,6 +85,20 @@ def standing(folder: Path) -> tuple[bytes, bool]:
             await close_node(node, 0)
 
     return asyncio.run(main())
+
+
+def test_half_a_switch_is_found(tmp_path: Path) -> None:
+    """AG-21, control: a folder in which the switch is recorded and a definition of the new bundle
+    did not become durable with it neither opens nor verifies.
+    """
+    ident, (_, new) = prepared(tmp_path / "base")
+    with Appliers(ident) as appliers:
+        assert appliers.applied(tmp_path / "base", NEVER) > 0
+    assert standing(tmp_path / "base") == (new, True)
+    with apsw.Connection(str(next(tmp_path.rglob("tally.db")))) as db:
+        db.execute("DELETE FROM blob WHERE hash=?", (new,))
+    with pytest.raises(TallyError):
+        standing(tmp_path / "base")
 
 
 @pytest.mark.clause("K-20", "X-19")

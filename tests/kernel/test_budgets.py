@@ -26,7 +26,7 @@ COST = 3
 
 
 class Book:
-    """What a budget must say, by the words of 06 section 4; it knows the journal and nothing else."""
+    """What a budget must say by the words of 06 section 4; it knows the journal alone."""
 
     def __init__(self, refund: bool = True) -> None:
         self.spent = 0

@@ -111,7 +111,8 @@ def test_other_worlds_go_on_meanwhile(tmp_path: Path) -> None:
             world = await idea
             assert await phase(node, world, "a") == "paid"
             live = await node.look(world, root)
-            fold = await node.read(lambda reader: root(world_at(reader, world, gate.runner(None))))  # type: ignore[arg-type]  # it reads none
+            runner = PythonRunner(orders.FUNCTIONS)
+            fold = await node.read(lambda reader: root(world_at(reader, world, runner)))
             assert live == fold
 
     asyncio.run(asyncio.wait_for(main(), 240))
@@ -120,7 +121,7 @@ def test_other_worlds_go_on_meanwhile(tmp_path: Path) -> None:
 def test_control_on_the_kernels_thread_all_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """06 section 11, control: the same what-if run on the kernel's thread keeps the other waiting."""
+    """06 section 11, control: the same what-if on the kernel's thread keeps the other waiting."""
 
     async def main() -> None:
         gate = Gate()
@@ -170,6 +171,7 @@ def test_pages_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert said[-1]["of"] >= said[-1]["inputs"]
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("X-08")
 def test_what_takes_too_long_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
