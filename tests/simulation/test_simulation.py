@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from tallystick.cli.simulate import main
 from tallystick.testing.campaign import Report, run_seed
-from tallystick.testing.plan import Plan, draw
+from tallystick.testing.draw import draw
+from tallystick.testing.plan import Plan
 from tallystick.testing.simulate import Simulation, simulate
 
 SEEDS = 150

@@ -8,14 +8,12 @@ from uuid import UUID
 
 from tallystick.errors import NotOwner
 from tallystick.journal.staged import StagedBlobs
-from tallystick.kernel.inputs import Activate, Operate, RevokeKey, Submit, TakeSnapshot, TrustKey
+from tallystick.kernel.inputs import Activate, Operate, RevokeKey, TakeSnapshot, TrustKey
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
-from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.node.driver import Driver, Published, Publisher
 from tallystick.node.worlds import ForkOrder, fork_world, marks_of, open_driver
-from tallystick.testing import program
 from tallystick.testing.check import must
 from tallystick.testing.plan import Decision
 from tallystick.testing.ports import SECOND_KEY
@@ -63,10 +61,8 @@ class Acts:
     # ---- clients and operators --------------------------------------------------------------
 
     def _send(self, decision: Decision) -> None:
-        idem = decision.get("idem")
         sample = self.sim.clock.sample()
-        key = None if idem is None else idem.encode()
-        self._offer(Submit(sample, decision["schema"], decision["value"], idem_key=key), idem)
+        self._offer(self.sim.scene.submitted(decision, sample), decision.get("idem"))
 
     def _operate(self, decision: Decision) -> None:
         key = canon.encode(decision["key"])
@@ -77,7 +73,7 @@ class Acts:
 
     def _activate(self, _decision: Decision) -> None:
         world = self._driver().world
-        one, other = self.sim.bundles
+        one, other = self.sim.scene.bundles
         to = other if world.manifest == one.manifest else one
         sample = self.sim.clock.sample()
         given = Activate(sample, to.manifest, to.manifest, world.manifest, to.blobs, "alice")
@@ -105,7 +101,7 @@ class Acts:
         """Compare roots in the middle of it, when nothing is on its way."""
         driver = self._driver()
         driver.flush()
-        self.sim.trail.check_I2(driver.world, self.sim.journal, self.sim.runner)
+        self.sim.trail.check_I2(driver.world, self.sim.journal, self.sim.scene.runner)
 
     # ---- collection and forks ---------------------------------------------------------------
 
@@ -129,14 +125,13 @@ class Acts:
         jobs = Jobs()
         ports = sim.ports._replace(outbox=Publisher(jobs.publish))
         order = ForkOrder(parent, child, seq, decision["pending"])
-        forked = fork_world(ports, order, sim.runner, sim.plain)
+        forked = fork_world(ports, order, sim.scene.runner, sim.plain)
         if decision["pending"] != "reissue":
             self._check_unasked(forked, jobs)
             forked.resume()
             self._check_unasked(forked, jobs)
         self._check_inherited(forked)
-        value = {"account": "fork", "amount": 1, "ref": 1}
-        forked.offer(Submit(sim.clock.sample(), program.DEPOSIT, value))
+        forked.offer(sim.scene.greeting(sim.clock.sample(), 0))
         forked.run_until_idle()
         self.forks[child] = root(forked.world)
         after = (sim.journal.head(parent), before[1], root(driver.world))
@@ -157,7 +152,7 @@ class Acts:
         first = self._first(forked)
         upto = [f for f in frames if f.last <= first.at_seq]
         blobs = StagedBlobs(sim.journal, first.parent)
-        there = open_world(first.parent, upto, blobs, sim.runner, settings=sim.plain)
+        there = open_world(first.parent, upto, blobs, sim.scene.runner, settings=sim.plain)
         must(root(there) == first.root, "I7", "a fork begins at another root than its parent")
 
     def _first(self, forked: Driver) -> Any:
@@ -174,7 +169,7 @@ class Acts:
         for child, wanted in self.forks.items():
             blobs = StagedBlobs(sim.journal, child)
             frames = sim.journal.read(child)
-            folded = open_world(child, frames, blobs, sim.runner, settings=sim.plain)
+            folded = open_world(child, frames, blobs, sim.scene.runner, settings=sim.plain)
             must(root(folded) == wanted, "I7", "a fork changed after it was left alone")
 
     # ---- bad luck ---------------------------------------------------------------------------
@@ -193,11 +188,11 @@ class Acts:
         sim.generation += 1
         sim.pumping = sim.flushing = False
         sim.tickets = []
-        sim.driver = open_driver(sim.ports, deposed.world.id, sim.runner, sim.plain)
+        sim.driver = open_driver(sim.ports, deposed.world.id, sim.scene.runner, sim.plain)
         if decision["write"]:
             sim.driver.resume()
-            self._deposit(sim.driver, 1)
-        self._deposit(deposed, 2)
+            self._greet(sim.driver, 1)
+        self._greet(deposed, 2)
         try:
             deposed.flush()
         except NotOwner:
@@ -206,9 +201,8 @@ class Acts:
         if not decision["write"]:
             sim.driver.resume()
 
-    def _deposit(self, driver: Driver, ref: int) -> None:
-        value = {"account": "second", "amount": 1, "ref": ref}
-        driver.offer(Submit(self.sim.clock.sample(), program.DEPOSIT, value))
+    def _greet(self, driver: Driver, ref: int) -> None:
+        driver.offer(self.sim.scene.greeting(self.sim.clock.sample(), ref))
         driver.step()
 
     def _corrupt(self, decision: Decision) -> None:
@@ -228,37 +222,15 @@ class Acts:
     # ---- the end ----------------------------------------------------------------------------
 
     def push_on(self) -> bool:
-        """Move what still waits: time for timers, an operator for suspended cells."""
+        """Move what still waits: time for timers, people for what only they can move."""
         sim, driver = self.sim, self._driver()
-        model = sim.trail.model
-        stuck = [i for i, cell in model.cells.items() if cell["status"] == "suspended"]
-        for workflow, key in stuck:
-            cell = model.cells[workflow, key]
-            again = cell.setdefault("resumed", 0)
-            cell["resumed"] = again + 1
-            if again and cell["mail"]:
-                given = Operate(sim.clock.sample(), "skip", "alice", "drain", workflow, key)
-                self._offer(given)
-            self._offer(Operate(sim.clock.sample(), "resume", "alice", "drain", workflow, key))
-        dues = [known["due"] for known in model.open.values() if known["due"] is not None]
+        wanted = sim.scene.wanted(sim.clock.sample())
+        for given in wanted:
+            self._offer(given)
+        dues = sim.scene.dues()
         if dues:
             sim.clock.jump(max(max(dues) - sim.clock.wall_ns(), 0))
             driver.settle_due()
-        if stuck or dues:
+        if wanted or dues:
             driver.run_until_idle()
-        return bool(stuck or dues or sim.heap)
-
-    def check_cells(self, driver: Driver) -> None:
-        """The product's cells are the model's cells, state by state."""
-        world, model = driver.world, self.sim.trail.model
-        there = sum(1 for store in world.cells.values() for _ in store.entries())
-        must(there == len(model.cells), "I2", f"{there} cells, the model has {len(model.cells)}")
-        for (workflow, key), mine in model.cells.items():
-            cell = world.cell(CellId(workflow, key))
-            must(cell is not None, "I2", f"{workflow} {key.hex()} is missing")
-            assert cell is not None, "must has seen to it"
-            data = world.state_of(cell)
-            state = None if data is None else canon.decode(data)
-            must(state == mine["state"], "I2", f"{workflow} {key.hex()} holds {state}")
-            must(cell.status == mine["status"], "I17", f"{workflow} is {cell.status}")
-            must(list(cell.inflight) == list(mine["open"]), "I3", f"{workflow} waits for others")
+        return bool(wanted or dues or sim.heap)

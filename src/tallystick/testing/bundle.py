@@ -126,14 +126,19 @@ def _manifest(limits: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=64)
-def _built(limits: tuple[tuple[str, int], ...]) -> Bundle:
-    definitions, manifest = canonical_sources(documents(dict(limits)))
+def built(sources: list[dict[str, Any]]) -> Bundle:
+    """The bundle of some sources."""
+    definitions, manifest = canonical_sources(sources)
     blobs = {}
     for node in [*definitions, manifest]:
         data = canon.encode(node)
         blobs[canon.digest_of(data)] = data
     return Bundle(canon.raw_of(manifest_hash(manifest)), blobs)
+
+
+@lru_cache(maxsize=64)
+def _built(limits: tuple[tuple[str, int], ...]) -> Bundle:
+    return built(documents(dict(limits)))
 
 
 def bundle_of(limits: Mapping[str, int]) -> Bundle:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from tallystick.testing.plan import Plan, draw
+from tallystick.testing.draw import draw
+from tallystick.testing.plan import Plan
 from tallystick.testing.shrink import Shrinker
 from tallystick.testing.simulate import Outcome, Simulation, simulate
 

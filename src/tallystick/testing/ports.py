@@ -6,6 +6,7 @@ one place does not reshuffle the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -112,9 +113,12 @@ def _error() -> bytes:
 class SimExecutor:
     """Performs what is published, once per dispatch key, and answers as the faults say."""
 
-    def __init__(self, seed: str, faults: dict[int, str]) -> None:
+    def __init__(
+        self, seed: str, faults: dict[int, str], answer: Callable[[Published], bytes]
+    ) -> None:
         self._chance = stream(seed, "outside")
         self._faults = faults
+        self._answer = answer
         self.published = 0
         self.performed: dict[bytes, bytes] = {}
         self.attempts: dict[bytes, int] = {}
@@ -127,9 +131,9 @@ class SimExecutor:
         self.published += 1
         self.attempts[job.dispatch_key] = self.attempts.get(job.dispatch_key, 0) + 1
         # The target honours the key: a second attempt finds the first one's outcome.
-        payload = self.performed.setdefault(
-            job.dispatch_key, canon.encode({"ref": job.dispatch_key.hex()[:12]})
-        )
+        if job.dispatch_key not in self.performed:
+            self.performed[job.dispatch_key] = self._answer(job)
+        payload = self.performed[job.dispatch_key]
         delay = self._delay()
         if fault is None:
             pair = SECOND_KEY if self._chance.random() < 0.1 else NODE

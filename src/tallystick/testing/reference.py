@@ -13,19 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallystick.testing import program
+from tallystick.testing.violation import Violation
 from tallystick.values import canon
 
 Cell = dict[str, Any]
 Ident = tuple[str, bytes]
-
-
-class Differs(Exception):  # noqa: N818 - a finding, not an error of the product
-    """The journal says something else than the model."""
-
-    def __init__(self, invariant: str, seq: int, message: str) -> None:
-        super().__init__(f"{invariant} at seq {seq}: {message}")
-        self.invariant = invariant
-        self.seq = seq
 
 
 class Model:
@@ -48,7 +40,7 @@ class Model:
     # ---- reading a frame --------------------------------------------------------------------
 
     def frame(self, seq: int, records: Sequence[Any]) -> None:
-        """Explain one frame, or raise Differs."""
+        """Explain one frame, or raise Violation."""
         self.seq = seq - 1
         self.left = list(records)
         self.ended = {}
@@ -68,7 +60,7 @@ class Model:
     def must(self, good: bool, invariant: str, message: str) -> None:
         """Differ unless it holds."""
         if not good:
-            raise Differs(invariant, self.seq, message)
+            raise Violation(invariant, f"at seq {self.seq}: {message}")
 
     def take(self, name: str, invariant: str = "I17", **wanted: Any) -> Any:
         """The next record of the frame, which must be this one."""

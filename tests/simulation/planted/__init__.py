@@ -2,12 +2,10 @@
 
 A simulation that finds nothing proves nothing until it is shown to find something.
 Every defect is a context manager that puts the product back when it is left.
-Those of later layers (exclusive fires all, final_step twice, self-event judged by path) join when
-playbooks and reactions are there.
 """
 
 from __future__ import annotations
 
-from tests.simulation.planted import effects, fold, node
+from tests.simulation.planted import effects, fold, nets, node
 
-DEFECTS = {**node.DEFECTS, **fold.DEFECTS, **effects.DEFECTS}
+DEFECTS = {**node.DEFECTS, **fold.DEFECTS, **effects.DEFECTS, **nets.DEFECTS}

@@ -1,0 +1,61 @@
+"""Scenes: what a run plays; the simulation brings the node, the disk, the clock and the faults.
+
+A scene has its definitions, its code, its people and its outside, and a judge who has read the
+same rules as the product and shares no code with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from tallystick.kernel.inputs import Sample, Submit
+from tallystick.kernel.world import World
+from tallystick.model.abi import Runner
+from tallystick.node.driver import Published
+from tallystick.testing.bundle import Bundle
+from tallystick.testing.plan import Decision
+
+Content = Callable[[bytes], bytes | None]
+
+
+class Scene(Protocol):
+    """One kind of run; a new one for each simulation."""
+
+    @property
+    def bundles(self) -> Sequence[Bundle]:
+        """Two bundles of one program: the world begins with the first, activations go between."""
+        ...
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the modules."""
+        ...
+
+    def frame(self, seq: int, records: Sequence[Any], content: Content) -> None:
+        """Judge one durable frame; raises Violation."""
+        ...
+
+    def submitted(self, decision: Decision, sample: Sample) -> Submit:
+        """The event of a `send`."""
+        ...
+
+    def greeting(self, sample: Sample, ref: int) -> Submit:
+        """An event that is welcome at any time."""
+        ...
+
+    def payload(self, job: Published) -> bytes:
+        """What a sound executor answers; the same for the same dispatch key."""
+        ...
+
+    def wanted(self, sample: Sample) -> list[Any]:
+        """Inputs that move on what only people can, once faults have stopped."""
+        ...
+
+    def dues(self) -> list[int]:
+        """When something is due."""
+        ...
+
+    def check_end(self, world: World) -> None:
+        """After the end: nothing waits that should not, and the world is the judge's."""
+        ...
