@@ -21,6 +21,7 @@ DELETE: Final = "sys/file.delete@1"
 MOVED: Final = "sys/StampMoved@1"
 INTENDED, COMMITTED, ADOPTED = "intended", "committed", "adopted"
 PER_PATH_MAX: Final = 16
+_UNDONE: Final = ("auth", "client_error", "conflict", "not_found", "scope")
 
 Blob = Callable[[bytes], bytes | None]
 
@@ -135,7 +136,7 @@ class Stamps:
             if stamp.intent == record.intent:
                 if record.status == "ok":
                     rows[at] = stamp._replace(state=COMMITTED)
-                else:
+                elif _is_undone(record):
                     self._forget(place, rows.pop(at))
                 return
 
@@ -163,6 +164,17 @@ def stamp_of(workspace_id: str, told: Mapping[str, Any], world: str | None = Non
         tuple(told["lineage"]),
         world,
     )
+
+
+def _is_undone(record: ReceiptSettled) -> bool:
+    """True when the write has surely not happened.
+
+    After a timeout, a cancellation, a failed sync or a receipt that nobody can read the bytes may
+    be there: the stamp stays, and says something only where they are (I29).
+    """
+    if record.status != "error" or record.payload is None:
+        return record.status == "denied"
+    return canon.decode(record.payload)["kind"] in _UNDONE
 
 
 def raw_path(path: str) -> bytes:

@@ -62,7 +62,8 @@ class Acts:
 
     def _send(self, decision: Decision) -> None:
         sample = self.sim.clock.sample()
-        self._offer(self.sim.scene.submitted(decision, sample), decision.get("idem"))
+        for given in self.sim.scene.inputs(decision, sample):
+            self._offer(given, decision.get("idem"))
 
     def _operate(self, decision: Decision) -> None:
         key = canon.encode(decision["key"])

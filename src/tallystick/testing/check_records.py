@@ -72,7 +72,7 @@ class Judgements:
     """The verdicts of one world: equal questions under one manifest have equal answers."""
 
     def __init__(self) -> None:
-        self._given: dict[tuple[bytes, str, str], tuple[Any, Any]] = {}
+        self._given: dict[tuple[bytes, str, str, str], tuple[Any, Any]] = {}
 
     def check_I26(  # noqa: N802 - named by the invariant
         self, record: IntentOpened | IntentDenied, manifest: bytes, logical_ns: int
@@ -90,7 +90,9 @@ class Judgements:
         said = (judged.declared, judged.shape, judged.capacity)
         must(said == ("ok", "ok", "ok"), "I26", f"{record.effect} was opened after {said}")
         must(grant is not None and judged.policy is not None, "I26", "opened without a yes")
-        place = (manifest, record.origin.workflow, record.effect)
+        # What a cell was given when it was spawned is a question of its own.
+        given = grant.grant if grant is not None and "~" in grant.grant else ""
+        place = (manifest, record.origin.workflow, record.effect, given)
         verdict = (grant, judged.policy)
         known = self._given.setdefault(place, verdict)
         must(known == verdict, "I26", f"{record.effect}: {verdict} where it was {known}")

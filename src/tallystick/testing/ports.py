@@ -25,6 +25,7 @@ START_NS: Final = 1_700_000_000 * SECOND
 NODE: Final = KeyPair(sha256(b"simulated node").digest())
 SECOND_KEY: Final = KeyPair(sha256(b"simulated executor").digest())
 OUTSIDER: Final = KeyPair(sha256(b"simulated outsider").digest())
+WORLD: Final = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
 ELSEWHERE: Final = "00000000-0000-4000-8000-00000000beef"
 
 
@@ -114,13 +115,13 @@ class SimExecutor:
     """Performs what is published, once per dispatch key, and answers as the faults say."""
 
     def __init__(
-        self, seed: str, faults: dict[int, str], answer: Callable[[Published], bytes]
+        self, seed: str, faults: dict[int, str], answer: Callable[[Published], tuple[str, bytes]]
     ) -> None:
         self._chance = stream(seed, "outside")
         self._faults = faults
         self._answer = answer
         self.published = 0
-        self.performed: dict[bytes, bytes] = {}
+        self.performed: dict[bytes, tuple[str, bytes]] = {}
         self.attempts: dict[bytes, int] = {}
         self.calm = False
         self.struck: dict[str, int] = {}
@@ -133,17 +134,17 @@ class SimExecutor:
         # The target honours the key: a second attempt finds the first one's outcome.
         if job.dispatch_key not in self.performed:
             self.performed[job.dispatch_key] = self._answer(job)
-        payload = self.performed[job.dispatch_key]
+        status, payload = self.performed[job.dispatch_key]
         delay = self._delay()
         if fault is None:
             pair = SECOND_KEY if self._chance.random() < 0.1 else NODE
             # The second key may not be trusted, or not any more: the true one follows.
-            made = [Delivery(delay, sealed(job, "ok", payload, pair))]
+            made = [Delivery(delay, sealed(job, status, payload, pair))]
             if pair is SECOND_KEY:
-                made.append(Delivery(delay * 2, sealed(job, "ok", payload)))
+                made.append(Delivery(delay * 2, sealed(job, status, payload)))
             return made
         self.struck[fault] = self.struck.get(fault, 0) + 1
-        return _answers(job, payload, fault, delay)
+        return _answers(job, sealed(job, status, payload), fault, delay)
 
     def _delay(self) -> int:
         """Mostly a few milliseconds, sometimes minutes."""
@@ -169,8 +170,7 @@ OUTSIDE_FAULTS: Final = (
 )
 
 
-def _answers(job: Published, payload: bytes, fault: str, delay: int) -> list[Delivery]:
-    good = sealed(job, "ok", payload)
+def _answers(job: Published, good: Receipt, fault: str, delay: int) -> list[Delivery]:
     lie = _lie(job, good, fault)
     if lie is not None:
         # A forgery comes first; the true receipt must still settle the intent.
@@ -189,7 +189,7 @@ def _answers(job: Published, payload: bytes, fault: str, delay: int) -> list[Del
         case "not_canonical":
             return [Delivery(delay, sealed(job, "ok", b"\x00junk"))]
         case "bad_status":
-            return [Delivery(delay, sealed(job, "cancelled", payload))]
+            return [Delivery(delay, sealed(job, "cancelled", good.payload))]
     frames = [
         Delivery(delay // 4 + i, None, (seq, canon.encode(seq)), job)
         for i, seq in enumerate((1, 2, 2, 5))

@@ -36,16 +36,16 @@ class Scene(Protocol):
         """Judge one durable frame; raises Violation."""
         ...
 
-    def submitted(self, decision: Decision, sample: Sample) -> Submit:
-        """The event of a `send`."""
+    def inputs(self, decision: Decision, sample: Sample) -> list[Any]:
+        """What a `send` brings to the node."""
         ...
 
     def greeting(self, sample: Sample, ref: int) -> Submit:
         """An event that is welcome at any time."""
         ...
 
-    def payload(self, job: Published) -> bytes:
-        """What a sound executor answers; the same for the same dispatch key."""
+    def answer(self, job: Published) -> tuple[str, bytes]:
+        """Status and payload of a sound executor, which is asked once for a dispatch key."""
         ...
 
     def wanted(self, sample: Sample) -> list[Any]:
@@ -59,3 +59,11 @@ class Scene(Protocol):
     def check_end(self, world: World) -> None:
         """After the end: nothing waits that should not, and the world is the judge's."""
         ...
+
+
+class NoArtifacts:
+    """The store of a world whose modules are all built in."""
+
+    def get(self, _digest: bytes, /) -> bytes | None:
+        """Nothing."""
+        return None

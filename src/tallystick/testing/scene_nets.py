@@ -27,7 +27,7 @@ from tallystick.testing.check_net import Execution
 from tallystick.testing.draw_nets import net_of, text_of
 from tallystick.testing.plan import Config, Decision
 from tallystick.testing.reference_net import Net, Step
-from tallystick.testing.scene import Content
+from tallystick.testing.scene import Content, NoArtifacts
 from tallystick.testing.violation import must
 from tallystick.values import canon
 
@@ -43,7 +43,7 @@ class PlayScene:
     def __init__(self, config: Config) -> None:
         window = config.limits.get("idempotency_window")
         self.bundles = [_bundle(window, 64), _bundle(window, 63)]
-        self.runner = Runners(_Nothing(), library=Library(), lanes={"builtin": Builtin()})
+        self.runner = Runners(NoArtifacts(), library=Library(), lanes={"builtin": Builtin()})
         self.executions: dict[bytes, Execution] = {}
         self._nets: dict[bytes, Net] = {}
         self._inputs: dict[int, Any] = {}
@@ -52,11 +52,11 @@ class PlayScene:
 
     # ---- people and the outside -------------------------------------------------------------
 
-    def submitted(self, decision: Decision, sample: Sample) -> Submit:
+    def inputs(self, decision: Decision, sample: Sample) -> list[Any]:
         """A request to play a net, or a patch of its ctx."""
         if "patch" in decision:
-            return _patch(sample, decision["patch"])
-        return self._request(sample, decision["play"], net_of(decision["net"]))
+            return [_patch(sample, decision["patch"])]
+        return [self._request(sample, decision["play"], net_of(decision["net"]))]
 
     def greeting(self, sample: Sample, ref: int) -> Submit:
         """An execution of one step."""
@@ -69,7 +69,7 @@ class PlayScene:
         value |= {"grants": {"python": {}}, "principal": "ana", "parent": None}
         return Submit(sample, REQUESTED, value, "native", origin="system")
 
-    def payload(self, job: Published) -> bytes:
+    def answer(self, job: Published) -> tuple[str, bytes]:
         """The outcome of a step: mostly good, sometimes with a patch."""
         failed, patched = job.dispatch_key[0] < 50, job.dispatch_key[1] < 77
         error = {"kind": "unknown", "code": "boom", "message": "boom", "retryable": False}
@@ -79,7 +79,7 @@ class PlayScene:
         }
         made |= {"result": 1, "tasks": [], "ref": None, "size": 0, "results": {}}
         made |= {"patches": {"n": 1} if patched else {}, "frame": None, "wish": None}
-        return canon.encode(made)
+        return "ok", canon.encode(made)
 
     def wanted(self, sample: Sample) -> list[Any]:
         """Resume what was suspended, and open the gates that executions wait at."""
@@ -148,14 +148,6 @@ class PlayScene:
         open_now = [intent.hex()[:8] for intent, _ in world.intents.entries()]
         must(not open_now, "I3", f"{open_now} never settled")
         must(not world.ring, "I18", "cells are ready and do not run")
-
-
-class _Nothing:
-    """Built-in modules have no artifacts."""
-
-    def get(self, _digest: bytes, /) -> bytes | None:
-        """Nothing."""
-        return None
 
 
 def _patch(sample: Sample, name: str) -> Submit:

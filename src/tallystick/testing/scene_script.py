@@ -33,19 +33,19 @@ class ScriptScene:
         """The model explains the frame, record by record."""
         self.model.frame(seq, records)
 
-    def submitted(self, decision: Decision, sample: Sample) -> Submit:
+    def inputs(self, decision: Decision, sample: Sample) -> list[Any]:
         """The event as it was drawn, which may be a bad one."""
         idem = decision.get("idem")
         name = None if idem is None else idem.encode()
-        return Submit(sample, decision["schema"], decision["value"], idem_key=name)
+        return [Submit(sample, decision["schema"], decision["value"], idem_key=name)]
 
     def greeting(self, sample: Sample, ref: int) -> Submit:
         """A deposit."""
         return Submit(sample, program.DEPOSIT, {"account": "fork", "amount": 1, "ref": ref})
 
-    def payload(self, job: Published) -> bytes:
+    def answer(self, job: Published) -> tuple[str, bytes]:
         """The receipt of a charge."""
-        return canon.encode({"ref": job.dispatch_key.hex()[:12]})
+        return "ok", canon.encode({"ref": job.dispatch_key.hex()[:12]})
 
     def wanted(self, sample: Sample) -> list[Any]:
         """Resume suspended cells; what faults again is skipped first."""

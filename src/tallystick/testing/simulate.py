@@ -31,18 +31,28 @@ from tallystick.testing.check import Ack, Trail, Violation
 from tallystick.testing.disk import Killed, SimJournal
 from tallystick.testing.draw import draw
 from tallystick.testing.plan import Config, Decision, Plan
-from tallystick.testing.ports import MS, NODE, SECOND, Delivery, SimClock, SimExecutor, stream
+from tallystick.testing.ports import (
+    MS,
+    NODE,
+    SECOND,
+    WORLD,
+    Delivery,
+    SimClock,
+    SimExecutor,
+    stream,
+)
 from tallystick.testing.scene import Scene
 from tallystick.testing.scene_nets import PlayScene
 from tallystick.testing.scene_script import ScriptScene
+from tallystick.testing.scene_watch import WatchScene
 from tallystick.values import canon
 
-WORLD: Final = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
 JOBS_MAX: Final = 5000
 DRAIN_ROUNDS: Final = 40
 SCENES: Final[Mapping[str, Callable[[Config], Scene]]] = {
     "nets": PlayScene,
     "script": ScriptScene,
+    "watch": WatchScene,
 }
 
 
@@ -96,7 +106,7 @@ class Simulation:
         self.chance = stream(plan.seed, "schedule")
         self.clock = SimClock(plan.seed)
         self.journal = SimJournal(self._nth("flush", "lying"))
-        self.outside = SimExecutor(plan.seed, self._nth("outside"), self.scene.payload)
+        self.outside = SimExecutor(plan.seed, self._nth("outside"), self.scene.answer)
         self.plain = Settings(catalogues=Catalogues())
         self.points = Points()
         self.points.listener = self._at

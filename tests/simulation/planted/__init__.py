@@ -6,6 +6,7 @@ Every defect is a context manager that puts the product back when it is left.
 
 from __future__ import annotations
 
-from tests.simulation.planted import effects, fold, nets, node
+from tests.simulation.planted import effects, fold, nets, node, watch
 
-DEFECTS = {**node.DEFECTS, **fold.DEFECTS, **effects.DEFECTS, **nets.DEFECTS}
+PARTS = (node, fold, effects, nets, watch)
+DEFECTS = {name: plant for part in PARTS for name, plant in part.DEFECTS.items()}
