@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tallystick.testing.draw_nets import random_net, text_of
-from tallystick.testing.reference_net import Model
+from tests.playbooks.model import Model
 from tests.playbooks.stage import Stage, broken, done
 
 SEEDS = int(os.environ.get("TALLY_PLAYBOOK_SEEDS", "120"))

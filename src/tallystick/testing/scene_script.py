@@ -29,8 +29,9 @@ class ScriptScene:
         self.model = Model({bundle.manifest: bounds for bundle in self.bundles})
         self._resumed: dict[tuple[str, bytes], int] = {}
 
-    def frame(self, seq: int, records: Sequence[Any], _content: Content) -> None:
-        """The model explains the frame, record by record."""
+    def frame(self, seq: int, records: Sequence[Any], content: Content) -> None:
+        """The model explains the frame, record by record; it needs no blobs."""
+        del content
         self.model.frame(seq, records)
 
     def inputs(self, decision: Decision, sample: Sample) -> list[Any]:

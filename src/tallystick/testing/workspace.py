@@ -12,8 +12,7 @@ from tallystick.values import canon
 
 READ: Final = "sys/file.read@1"
 WRITE: Final = "sys/file.write@1"
-DELETE: Final = "sys/file.delete@1"
-FILES: Final = (READ, WRITE, DELETE)
+FILES: Final = (READ, WRITE)
 
 
 class Workspace:
@@ -45,26 +44,25 @@ class Workspace:
     def _change(
         self, job: Published, params: Mapping[str, Any], before: bytes | None
     ) -> tuple[str, bytes]:
-        path, wanted = params["path"], params["content"]
+        path, wanted = params["path"], bytes(params["content"])
         self.check_I29(params)
         self.check_I32(params)
         found = None if before is None else canon.hash_of(before)
-        post = None if wanted is None else canon.hash_of(wanted)
+        post = canon.hash_of(wanted)
         status = "unchanged"
         if before != wanted:
             if not _allowed(params["expect"], found):
                 self.conflicts[job.intent] = None
                 return _failed("conflict", "file.conflict")
-            status = "deleted" if wanted is None else "written"
+            status = "written"
             self.files[path] = wanted
         self.written.setdefault((path, post), set()).add(params["stamp"]["reaction"])
-        told = {"path": path, "pre_id": found, "post_id": post, "size": len(wanted or b"")}
+        told = {"path": path, "pre_id": found, "post_id": post, "size": len(wanted)}
         return "ok", canon.encode({**told, "status": status})
 
     def check_I29(self, params: Mapping[str, Any]) -> None:  # noqa: N802 - named by the invariant
         """Every write of an action is stamped with the very bytes it brings."""
-        stamp, wanted = params["stamp"], params["content"]
-        post = None if wanted is None else canon.hash_of(wanted)
+        stamp, post = params["stamp"], canon.hash_of(params["content"])
         good = stamp is not None and (stamp["path"], stamp["post_id"]) == (params["path"], post)
         must(good, "I29", f"{params['path']} is written under the stamp {stamp}")
 
@@ -76,7 +74,7 @@ class Workspace:
 
 def run_of(record: IntentOpened) -> str | None:
     """The run that asks for a write."""
-    if record.effect not in (WRITE, DELETE) or record.params is None:
+    if record.effect != WRITE or record.params is None:
         return None
     stamp = canon.decode(record.params)["stamp"]
     return None if stamp is None else str(stamp["run_id"])
