@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -80,7 +81,9 @@ def _both(given: Options) -> dict[str, Any]:
 def _start(given: Options, role: str) -> subprocess.Popen[bytes]:
     words = ["--workload", "w4", "--n", str(given.n), "--dir", str(given.folder), "--role", role]
     command = [sys.executable, str(Path(__file__).with_name("tally.py")), *words]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    # As an installed package starts: its sources were compiled before, here by the first process.
+    kept = {"PYTHONPYCACHEPREFIX": str(given.folder / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **kept})
 
 
 def _note(given: Options, role: str, process: subprocess.Popen[bytes]) -> dict[str, Any]:

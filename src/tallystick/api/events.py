@@ -6,6 +6,7 @@ One event or a batch; a batch is one commit, and each of its entries is accepted
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, Final
@@ -19,6 +20,7 @@ from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected, TallyError, TooLarge
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Spelling, Submit
+from tallystick.model.tuples import make
 from tallystick.values import canon
 
 _UNROUTED: Final = (b"tally-outcome", b"unrouted")
@@ -38,7 +40,7 @@ async def send(request: Request) -> Response:
             code="ingress.bad_key",
             where={"path": "/idempotency_key"},
         )
-    given = submit_of(request, body, key or body.idempotency_key)
+    given = submit_of(request, body, key or body.idempotency_key, lens_of(request))
     begun = perf_counter()
     (answer,) = await request.node.offer(request.world, given, size=len(request.body))
     metrics = request.node.metrics
@@ -56,12 +58,9 @@ async def send(request: Request) -> Response:
     return Response(202, _told(request.world, answer), headers)
 
 
-def submit_of(request: Request, body: EventBody, idem_key: str | None) -> Submit:
+def submit_of(request: Request, body: EventBody, idem_key: str | None, lens: Spelling) -> Submit:
     """The input that an event becomes."""
-    lens: Spelling = "native"
-    if not request.cbor:
-        lens = _lens(request)
-    return Submit(
+    fields = (
         request.sample(),
         body.schema,
         body.value,
@@ -72,9 +71,13 @@ def submit_of(request: Request, body: EventBody, idem_key: str | None) -> Submit
         "external",
         request.who.principal,
     )
+    return make(Submit, fields)
 
 
-def _lens(request: Request) -> Spelling:
+def lens_of(request: Request) -> Spelling:
+    """How the values of a body are spelled; refuses an unknown `?lens=`."""
+    if request.cbor:
+        return "native"
     name = request.query.get("lens", "sugar")
     if name not in _LENSES:
         raise Rejected(
@@ -107,9 +110,9 @@ async def _send_batch(request: Request, document: dict[str, Any]) -> Response:
         )
     found = await _offered(request, events)
     results = [_result(request.world, index, each) for index, each in enumerate(found)]
-    for each in found:
-        kind = each.kind if isinstance(each, Answer) else "refused"
-        request.node.metrics.count("tally_events_total", result=kind)
+    kinds = Counter(each.kind if isinstance(each, Answer) else "refused" for each in found)
+    for kind, count in kinds.items():
+        request.node.metrics.count("tally_events_total", count, result=kind)
     accepted = sum(result["status"] == 202 for result in results)
     status = 202 if accepted == len(results) else 207
     return Response(status, {"results": results})
@@ -120,10 +123,11 @@ async def _offered(request: Request, events: list[Any]) -> list[Answer | TallyEr
     found: list[Answer | TallyError] = []
     inputs: list[Submit] = []
     places: list[int] = []
+    lens = lens_of(request)
     for place, event in enumerate(events):
         try:
             body = wire.convert(event, EventBody)
-            inputs.append(submit_of(request, body, body.idempotency_key))
+            inputs.append(submit_of(request, body, body.idempotency_key, lens))
         except TallyError as why:
             found.append(why)
             continue

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import Rejected, TallyError, Unavailable
 from tallystick.executors.base import ErrorKind, Failed
+
+if TYPE_CHECKING:  # it is a quarter of a start, and most nodes ask no remote model
+    import httpx
 
 LINE_BYTES_MAX: Final = 4 * 2**20
 ERROR_BYTES_MAX: Final = 16_384
@@ -44,6 +45,8 @@ class ModelService:
     def __init__(self, url: str, bytes_max: int) -> None:
         self._url = url.rstrip("/")
         self._bytes_max = bytes_max
+        import httpx  # noqa: PLC0415 - see above
+
         self._client = httpx.AsyncClient(trust_env=False, follow_redirects=False)
 
     async def close(self) -> None:
@@ -59,6 +62,8 @@ class ModelService:
         Refuses an answer that is no stream, or over a bound, with `llm.*` codes.
         """
         # tidy: every way in which the wire can fail, in the order in which it can
+        import httpx  # noqa: PLC0415 - see above
+
         request = self._client.build_request(
             "POST",
             self._url + path,
