@@ -51,6 +51,8 @@ class Metrics:
         self.on_commit: Callable[[float, int], None] | None = None
         self._tick_seconds = Histogram(_SECONDS)
         self._histograms["tally_tick_seconds"] = {(): self._tick_seconds}
+        self._effect_seconds: dict[Labels, Histogram] = {}
+        self._histograms["tally_effect_seconds"] = self._effect_seconds
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
         """Add to a counter."""
@@ -79,6 +81,16 @@ class Metrics:
         self._tick_seconds.observe(seconds)
         if self.on_tick is not None:
             self.on_tick(workflow, seconds)
+
+    def performed(self, effect: str, status: str, seconds: float) -> None:
+        """An attempt at an effect ended so, after so long; the labels stand in their order."""
+        key = (("effect", effect), ("status", status))
+        found = self._effect_seconds.get(key)
+        if found is None:
+            found = self._effect_seconds[key] = Histogram(_SECONDS)
+        found.observe(seconds)
+        rows = self._counters.setdefault("tally_effect_attempts_total", {})
+        rows[key[:1]] = rows.get(key[:1], 0) + 1
 
     def late(self, seconds: float) -> None:
         """A timer or timeout was noticed so long after it was due."""

@@ -54,10 +54,8 @@ class Outside:
                 node.engine.offer(hosted, tickets, ingress=False)
 
     def _count(self, each: Ended, status: str) -> None:
-        metrics, job = self._node.metrics, each.job
         seconds = (each.ended_ns - each.started_ns) / 1e9
-        metrics.observe("tally_effect_seconds", seconds, effect=job.effect, status=status)
-        metrics.count("tally_effect_attempts_total", effect=job.effect)
+        self._node.metrics.performed(each.job.effect, status, seconds)
 
     async def settle(self, ended: Ended, sample: Sample | None = None) -> Answer:
         """Settle one outcome and wait until that is durable."""
