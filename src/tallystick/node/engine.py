@@ -226,15 +226,18 @@ class Engine:
             self._admit(hosted)
 
     def _admit(self, hosted: Hosted) -> None:
-        """Handle new events; a group of tickets goes into one commit."""
+        """Handle new events, some at a time; a group of tickets goes into one commit."""
         lane = hosted.driver.ingress
-        more = True
-        while more:
-            ticket = lane.popleft()
-            more = ticket.more
-            hosted.taken += 1
-            hosted.taken_bytes += ticket.size
-            hosted.driver.handle(ticket)
+        left = _BURST
+        while lane and left > 0:
+            more = True
+            while more:
+                ticket = lane.popleft()
+                more = ticket.more
+                left -= 1
+                hosted.taken += 1
+                hosted.taken_bytes += ticket.size
+                hosted.driver.handle(ticket)
 
     def _ticks(self, driver: Driver, most: int) -> None:
         while most > 0 and driver.world.ring:
