@@ -145,3 +145,34 @@ def test_unchecked_and_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ran = tally("playbook", "run", "round.yaml", "--unchecked", "--scratch", "--json")
     assert (ran.code, ran.value["status"], ran.value["reason"]["code"]) == (1, "failed", "P403")
     assert [path.name for path in tmp_path.iterdir()] == ["round.yaml"]
+
+
+TOOLS = """apiVersion: tally/v1
+kind: Playbook
+metadata: {name: tools}
+workflow:
+  - step: gate
+    spec: {policy: {admit: {rules: [{when: "{{ ctx.approved }}", then: {allow: true}}]}}}
+    tool: {kind: shell, cmd: [echo, hello]}
+"""
+
+
+@pytest.mark.clause("X-24", "K-29")
+def test_what_was_allowed_can_be_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PB-22: `run --allow` mints a grant that `show` names; `gov revoke` of it denies the tool."""
+    monkeypatch.chdir(tmp_path)
+    Path("tools.yaml").write_text(TOOLS, "utf-8")
+    ran = tally("playbook", "run", "tools.yaml", "--allow", "shell,http", "--json")
+    assert (ran.code, ran.value["status"]) == (1, "waiting")
+    name = ran.value["execution"]
+    assert [row["name"] for row in ran.value["grants"]] == [
+        f"tool.http@{name}",
+        f"tool.shell@{name}",
+    ]
+    said("gov", "revoke", f"tool.shell@{name}", "--reason", "not today")
+    said("playbook", "patch", name, "--set", "approved=true", "--reason", "checked")
+    seen = said("playbook", "show", name)
+    (row,) = seen["failures"]
+    assert (seen["status"], row["kind"], row["code"]) == ("failed", "denied", "cap.revoked")
+    nobody = tally("gov", "revoke", "tool.shell@nobody", "--reason", "x", "--json")
+    assert (nobody.code, nobody.problem["code"]) == (2, "grant.unknown")

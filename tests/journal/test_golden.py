@@ -114,8 +114,8 @@ def test_the_golden_journals_hold_most_record_types() -> None:
         journal, world_id = imported(name)
         found |= {type(r).__name__ for f in journal.read(world_id) for r in open_frame(f.body)[3]}
     missing = {
-        "CellUnpinned", "EffectAttempted", "GrantRevoked", "IntentApproval", "IntentReleased",
-        "KeyRevoked", "Noted", "WorldForked", "WorldRestored",
+        "CellUnpinned", "EffectAttempted", "GrantMinted", "GrantRevoked", "IntentApproval",
+        "IntentReleased", "KeyRevoked", "Noted", "WorldForked", "WorldRestored",
     }  # fmt: skip
     assert {cls.__name__ for cls in KIND_OF} - found <= missing
 

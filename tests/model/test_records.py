@@ -156,6 +156,16 @@ SAMPLES: tuple[records.Record, ...] = (
     records.CellFailed(*ACT),
     records.KeyTrusted("0011223344556677", D, ["*"], ["*"], "node", STAMP),
     records.KeyRevoked("0011223344556677", "alice", "lost", STAMP),
+    records.GrantMinted(
+        "tool.http@e1",
+        "tool.http",
+        "sys/http.out@1",
+        {"hosts": ["a"]},
+        D,
+        "sys/playbook@1",
+        b"k",
+        "ana",
+    ),
     records.GrantRevoked("effect", "alice", "misused", STAMP),
     records.ApplyRefused(D, "gov.not_quiescent", [["ready", {}]], 1, "alice", STAMP, "p-1"),
     records.Proposed("p-1", D, D, D, D, {"added": []}, "alice", STAMP, "why", "p-0"),
@@ -258,7 +268,7 @@ STRANGERS = (True, -1, "text", b"short", [1], {"x": 1})
 FREE = {
     "tags", "caps", "reason", "logs", "metrics", "blobs", "hold", "flow", "usage", "seal", "error",
     "limit", "pending", "executors", "effects", "blockers", "approved_by", "roots", "data",
-    "summary", "verdicts", "voided",
+    "summary", "verdicts", "voided", "params",
 }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Executions of playbooks over HTTP: ask for one, look at it, patch, signal, cancel (07 section 8).
 
-A playbook is judged here, before anything is written; what its tools may do is granted with the
-request, which only an admin may do.
+A playbook is judged here, before anything is written; what its tools may do is minted with the
+request, which only an admin may ask for.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tallystick.errors import Conflict, Forbidden, Rejected
 from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Operate, Submit
 from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
 from tallystick.playbooks.document import load
 from tallystick.playbooks.draw import FORMS
 from tallystick.values import canon
@@ -32,6 +33,7 @@ async def begin(request: Request) -> Response:
     document = await _document(request, body)
     sample = request.sample()
     name = body.execution or sample.entropy[:8].hex()
+    await _refuse_known(request, name)
     value = {
         "execution": name,
         "document": document,
@@ -53,6 +55,18 @@ async def _document(request: Request, body: NewExecution) -> bytes:
     return await request.node.look(
         request.world, lambda world: executions.published_document(world, body.playbook)
     )
+
+
+async def _refuse_known(request: Request, name: str) -> None:
+    """An execution is begun once; a retry of the same request has an Idempotency-Key."""
+    ident = CellId(executions.WORKFLOW, canon.encode(name))
+    if await request.node.look(request.world, lambda world: world.cell(ident) is not None):
+        raise Conflict(
+            f"there is an execution {name} already",
+            code="execution.exists",
+            where={"execution": name},
+            hint=f"`tally playbook show {name}` shows it; begin one with another name",
+        )
 
 
 async def publish(request: Request) -> Response:

@@ -49,6 +49,9 @@ class CapabilityRequest(NamedTuple):
     enforce: Enforce | None = None
 
 
+JudgeOne = Callable[[CapabilityRequest, Grant], Denial | None]
+
+
 class CapabilityYes(NamedTuple):
     """The slot that was used and the grant that agreed."""
 
@@ -66,10 +69,26 @@ def judge_capability(request: CapabilityRequest) -> CapabilityYes | Denial:
     if refused is not None:
         return refused
     if grant.parent is not None:
-        refused = _judge_ancestors(request, grant)
+        refused = _judge_ancestors(request, grant, _judge_grant)
         if refused is not None:
             return refused
     return CapabilityYes(slot, grant)
+
+
+def judge_tools(request: CapabilityRequest) -> Denial | None:
+    """A step of a playbook needs a living grant in `tool.<kind>` for each kind that it uses.
+
+    What a tool is about to do is not known yet: the executor asks its grant when it is.
+    """
+    for kind in request.params["kinds"]:
+        slot = f"tool.{kind}"
+        grant = request.slots.get(slot)
+        if grant is None:
+            return _no("cap.unbound", f"slot {slot} is not bound to a grant", path=slot)
+        refused = _judge_life(request, grant) or _judge_ancestors(request, grant, _judge_life)
+        if refused is not None:
+            return refused
+    return None
 
 
 def _find_slot(request: CapabilityRequest) -> str | Denial:
@@ -96,17 +115,22 @@ def _find_slot(request: CapabilityRequest) -> str | Denial:
 
 
 def _judge_grant(request: CapabilityRequest, grant: Grant) -> Denial | None:
+    refused = _judge_life(request, grant)
+    if refused is not None or grant.enforcer is None:
+        return refused
+    return _ask_enforcer(request, grant)
+
+
+def _judge_life(request: CapabilityRequest, grant: Grant) -> Denial | None:
     expires = grant.expires_ns
     if expires is not None and request.logical_now_ns >= expires:
         return _no("cap.expired", f"grant {grant.name} expired at {expires}", path=grant.name)
     if grant.name in request.revoked:
         return _no("cap.revoked", f"grant {grant.name} was revoked", path=grant.name)
-    if grant.enforcer is None:
-        return None
-    return _ask_enforcer(request, grant)
+    return None
 
 
-def _judge_ancestors(request: CapabilityRequest, grant: Grant) -> Denial | None:
+def _judge_ancestors(request: CapabilityRequest, grant: Grant, judge: JudgeOne) -> Denial | None:
     """Every ancestor must still agree; one that is gone counts as revoked."""
     seen = 0
     child = grant
@@ -116,7 +140,7 @@ def _judge_ancestors(request: CapabilityRequest, grant: Grant) -> Denial | None:
         if parent is None or seen > LINEAGE_MAX:
             message = f"grant {grant.name} derives from {child.parent}, which is gone"
             return _no("cap.revoked", message, path=child.parent)
-        refused = _judge_grant(request, parent)
+        refused = judge(request, parent)
         if refused is not None:
             return refused
         child = parent

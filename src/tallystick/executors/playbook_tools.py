@@ -36,7 +36,7 @@ def task_key(job: Job, act: Perform) -> bytes:
 def inner_job(job: Job, act: Perform, effect: str, params: dict[str, Any]) -> Job:
     """The job of the executor that performs a task."""
     kind = effect.partition("/")[2].partition(".")[0]
-    grant = job.params["data"]["grants"].get(kind, {})
+    grant = (job.grant or {})[kind]
     executor = effect.partition("/")[2].partition("@")[0]
     key = task_key(job, act)
     return replace(

@@ -16,6 +16,7 @@ from tallystick.authority.capabilities import (
     CapabilityRequest,
     CapabilityYes,
     judge_capability,
+    judge_tools,
 )
 from tallystick.authority.denial import Denial
 from tallystick.authority.enforcers import EnforcerAnswer
@@ -26,7 +27,7 @@ from tallystick.kernel.active import Agreed
 from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
-from tallystick.kernel.parts import CALL, READ, SPAWN, Cell
+from tallystick.kernel.parts import CALL, PLAY_STEP, READ, SPAWN, Cell
 from tallystick.kernel.pins import asked_under
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
@@ -46,7 +47,6 @@ from tallystick.values.schema import Admitted
 from tallystick.values.schema.references import Reference, references
 
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
-PLAY_STEP = "sys/playbook.step@1"
 _UNKNOWN_HASH = canon.text_of(bytes(32))
 
 
@@ -347,9 +347,10 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
         grants,
         lambda grant, question: _enforce(draft, grant, question),
     )
-    verdict = judge_capability(make(CapabilityRequest, fields))
+    request = make(CapabilityRequest, fields)
+    verdict = judge_capability(request)
     if effect.name == PLAY_STEP and not isinstance(verdict, Denial):
-        return _tools(params.value) or verdict
+        return judge_tools(request) or verdict
     if effect.name in (SPAWN, CALL) and not isinstance(verdict, Denial):
         caps = params.value["caps"]
         if caps is not None:
@@ -357,15 +358,6 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
             if isinstance(given, Denial):
                 return given
     return verdict
-
-
-def _tools(params: Mapping[str, Any]) -> Denial | None:
-    """A step of a playbook needs a grant for each kind of tool it uses (06 section 2)."""
-    for kind in params["kinds"]:
-        if kind not in params["granted"]:
-            message = f"slot tool.{kind} is not bound to a grant"
-            return Denial("capability", "cap.unbound", message, path=f"tool.{kind}")
-    return None
 
 
 def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> EnforcerAnswer:

@@ -166,6 +166,7 @@ _FOLDS: Final[dict[type, Fold]] = {
     records.CellFailed: cells.cell_failed,
     records.KeyTrusted: _key_trusted,
     records.KeyRevoked: _key_revoked,
+    records.GrantMinted: cells.minted,
     records.GrantRevoked: _grant_revoked,
     records.BundleActivate: _activated,
     records.Proposed: _proposed,

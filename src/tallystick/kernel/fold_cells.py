@@ -96,6 +96,24 @@ def _prune_fence(world: World) -> None:
             world.fence.remove(path)
 
 
+def minted(world: World, record: records.GrantMinted) -> None:
+    """The cell has one more grant, beside those of its workflow."""
+    cell = must(world, record.workflow, record.key)
+    held = cell.caps or {"slots": {}, "grants": {}}
+    grant = {
+        "cap": record.cap,
+        "params": record.params,
+        "expires_ns": None,
+        "parent": None,
+        "hash": record.grant_hash,
+    }
+    cell.caps = {
+        "slots": {**held["slots"], record.slot: record.name},
+        "grants": {**held["grants"], record.name: grant},
+        "beside": True,
+    }
+
+
 # ---- ticks ----------------------------------------------------------------------------------
 
 

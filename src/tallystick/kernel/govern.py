@@ -13,6 +13,7 @@ from tallystick.authority.denial import Denial
 from tallystick.errors import Conflict, Forbidden, UnknownName
 from tallystick.kernel import plans, propose, quiescence, receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
+from tallystick.kernel.grants import grants_used, is_known
 from tallystick.kernel.inputs import (
     Activate,
     MoveAlias,
@@ -136,9 +137,9 @@ def revoke_key(world: World, given: RevokeKey) -> Frame:
 def revoke_grant(world: World, given: RevokeGrant) -> Frame:
     """Revoke a grant at once; what derives from it dies with it."""
     derived = "~" in given.name
-    if not derived and given.name not in world.active.catalogue.grants:
+    if not derived and not is_known(world, given.name):
         raise UnknownName(
-            f"no grant {given.name} in the active manifest",
+            f"no grant {given.name} in the active manifest, and none was minted",
             code="grant.unknown",
             where={"grant": given.name},
         )
@@ -157,8 +158,7 @@ def _end_open(draft: Draft, name: str, *, published: bool) -> None:
     """
     message = f"grant {name} was revoked"
     for _, intent in draft.world.intents.entries():
-        used = intent.record.judged.capability
-        if used is None or name not in (used.grant, used.grant.partition("~")[0]):
+        if name not in grants_used(draft.world, intent):
             continue
         if intent.hold is not None and intent.hold["kind"] in OWN_HOLDS:
             denial = Denial("capability", "cap.revoked", message, path=name)

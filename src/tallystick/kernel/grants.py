@@ -1,6 +1,7 @@
 """The grants a cell holds: its workflow's bindings, or exactly what its parent passed on.
 
 A spawned child that was given `caps` has these slots and no others (06 section 2).
+Grants that were minted for a cell stand beside the bindings of its workflow.
 Each derived grant names its parent, and the cell keeps the derived line, so revoking an ancestor
 reaches every descendant.
 """
@@ -8,18 +9,23 @@ reaches every descendant.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tallystick.authority.attenuate import attenuate
 from tallystick.authority.denial import Denial
-from tallystick.kernel.parts import Cell
+from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.parts import PLAY_STEP, Cell, Intent
+from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Grant, Workflow
+from tallystick.model.cells import CellId
 from tallystick.values import canon
 
 Grants = Mapping[str, Grant]
 
 _NOTHING: Grants = {}
+TOOL: Final = "tool."  # the slots of a playbook's tools begin like this
+EVERY: Final = "*"  # passes every slot on as it is
 
 
 def slots_of(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Grants]:
@@ -30,7 +36,51 @@ def slots_of(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Gran
     derived = {name: _grant(world, name, raw) for name, raw in cell.caps["grants"].items()}
     known: dict[str, Grant] = {**active.catalogue.grants, **derived}
     slots = {slot: known[name] for slot, name in cell.caps["slots"].items() if name in known}
+    if "beside" in cell.caps:
+        slots = {**active.slots.get(workflow.name, _NOTHING), **slots}
     return slots, known
+
+
+def tools_of(world: World, cell: Cell, workflow: Workflow) -> dict[str, Grant]:
+    """The grants of a cell's tools, by the kind of tool."""
+    slots, _ = slots_of(world, cell, workflow)
+    size = len(TOOL)
+    return {slot[size:]: grant for slot, grant in slots.items() if slot.startswith(TOOL)}
+
+
+def is_known(world: World, name: str) -> bool:
+    """True for the name of a grant that the manifest lists or that was minted for a cell."""
+    if name in world.active.catalogue.grants:
+        return True
+    _, found, owner = name.partition("@")
+    key = canon.encode(owner)
+    for workflow in world.cells if found else ():
+        cell = world.cell(CellId(workflow, key))
+        if cell is not None and cell.caps is not None and name in cell.caps["grants"]:
+            return True
+    return False
+
+
+def grants_used(world: World, intent: Intent) -> list[str]:
+    """The names of the grants that an open intent lives by, and of those they derive from."""
+    judged, origin = intent.record.judged.capability, intent.record.origin
+    found = [] if judged is None else [judged.grant]
+    if intent.record.effect == PLAY_STEP:
+        cell = world.cell(CellId(origin.workflow, origin.key))
+        assert cell is not None, "a cell with open intents exists"
+        held = tools_of(world, cell, workflow_of(world, cell))
+        kinds = _kinds(world, intent)
+        found += [held[kind].name for kind in kinds if kind in held]
+    return [*found, *(name.partition("~")[0] for name in found)]
+
+
+def _kinds(world: World, intent: Intent) -> list[str]:
+    params = intent.record.params
+    if params is None:
+        assert intent.record.params_hash is not None, "parameters stand inline or by digest"
+        params = read_blob(world.blobs, intent.record.params_hash)
+    found: list[str] = canon.decode(params)["kinds"]
+    return found
 
 
 def pass_on(
@@ -40,6 +90,8 @@ def pass_on(
     slots, known = slots_of(world, cell, workflow)
     line = dict(cell.caps["grants"]) if cell.caps is not None else {}
     made: dict[str, str] = {}
+    if EVERY in caps:
+        caps = {slot: {"from": slot} for slot in slots}
     for slot, wish in sorted(caps.items()):
         parent = slots.get(wish["from"])
         if parent is None:
@@ -68,7 +120,8 @@ def _needed(line: dict[str, Any], made: dict[str, str], known: Grants) -> dict[s
         while name is not None and name in line and name not in kept:
             kept[name] = line[name]
             name = line[name]["parent"]
-    assert all(g["parent"] in kept or g["parent"] in known for g in kept.values()), (
+    parents = [grant["parent"] for grant in kept.values() if grant["parent"] is not None]
+    assert all(parent in kept or parent in known for parent in parents), (
         "every derived grant descends from a known one"
     )
     return kept

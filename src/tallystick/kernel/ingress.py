@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Sample, Submit
+from tallystick.kernel.mint import REQUEST, mint
 from tallystick.kernel.route import BadKeyError, Event, Lost, Routed, route
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -62,6 +63,8 @@ def submit_event(world: World, given: Submit) -> Frame:
     seq = draft.append(make(EventAdmitted, fields))  # routing has noted the cells it creates
     if lost:
         note_lost(draft, event, digest, lost)
+    if schema == REQUEST and origin == "system":
+        mint(draft, admitted.value, targets)
     return draft.frame(make(Answer, ("accepted" if targets else "unrouted", seq, digest, None)))
 
 

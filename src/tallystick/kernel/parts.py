@@ -27,6 +27,7 @@ SPAWN: Final = "sys/workflow.spawn@1"
 CALL: Final = "sys/workflow.call@1"
 READ: Final = "sys/cell.read@1"
 CANCEL: Final = "sys/effect.cancel@1"
+PLAY_STEP: Final = "sys/playbook.step@1"
 # Holds that end by a decision of their own; a fork or a restore leaves them as they are.
 OWN_HOLDS: Final = ("approval", "capacity")
 INLINE_VALUE_MAX: Final = 64 * 1024

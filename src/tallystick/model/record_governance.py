@@ -27,6 +27,22 @@ class KeyRevoked(NamedTuple):
     stamp: Stamp | None = None
 
 
+class GrantMinted(NamedTuple):
+    """An admin gave one cell a grant of its own, beside those that its workflow is bound to.
+
+    It stands in the frame of the event that begins the cell, and is revoked by its name.
+    """
+
+    name: str
+    slot: str
+    cap: str
+    params: Any
+    grant_hash: bytes
+    workflow: str
+    key: bytes
+    principal: str
+
+
 class GrantRevoked(NamedTuple):
     """A grant, and all derived from it, no longer counts."""
 

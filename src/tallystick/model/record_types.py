@@ -16,6 +16,7 @@ from tallystick.model.record_governance import (
     ApplyRefused,
     Approved,
     BundleActivate,
+    GrantMinted,
     GrantRevoked,
     KeyRevoked,
     KeyTrusted,
@@ -369,6 +370,7 @@ Record = (
     | CellFailed
     | KeyTrusted
     | KeyRevoked
+    | GrantMinted
     | GrantRevoked
     | ApplyRefused
     | Proposed

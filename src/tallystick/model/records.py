@@ -27,6 +27,7 @@ from tallystick.model.record_governance import (
     ApplyRefused,
     Approved,
     BundleActivate,
+    GrantMinted,
     GrantRevoked,
     KeyRevoked,
     KeyTrusted,
@@ -91,6 +92,7 @@ __all__ = [
     "Dropped",
     "EffectAttempted",
     "EventAdmitted",
+    "GrantMinted",
     "GrantRevoked",
     "IdemKey",
     "IntentApproval",
@@ -207,7 +209,7 @@ _FIELDS: Final[dict[str, Kind]] = {
     "dirty": NAT, "what": NAME, "digest": DIGEST, "topic": TEXT, "data": ANY,
     "decision": NAME, "comment": TEXT, "base": DIGEST, "patch": DIGEST, "summary": ANY,
     "description": TEXT, "rebased": TEXT, "complete": FLAG, "voided": ANY, "verdicts": ANY,
-    "alias": TEXT, "synthetic": FLAG,
+    "alias": TEXT, "synthetic": FLAG, "slot": NAME, "cap": NAME, "grant_hash": DIGEST,
 }  # fmt: skip
 
 # Where a name is used for something else than its usual kind.
@@ -219,6 +221,7 @@ _EXCEPTIONS: Final[dict[tuple[str, str], Kind]] = {
     ("Ticked", "reason"): ANY,
     ("StateMigrated", "from"): NAT,
     ("StateMigrated", "to"): NAT,
+    ("GrantMinted", "params"): ANY,
     ("KeyTrusted", "key"): TEXT,
     ("KeyTrusted", "effects"): ANY,
     ("KeyRevoked", "key"): TEXT,
@@ -249,6 +252,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "governance": (
         KeyTrusted,
         KeyRevoked,
+        GrantMinted,
         GrantRevoked,
         Proposed,
         Shadowed,

@@ -24,11 +24,13 @@ from tallystick.journal.base import Append, Appender, Full, Head, Outcome, Snaps
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Answer, Frame
+from tallystick.kernel.grants import tools_of
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Input, Operate, Submit, TakeSnapshot
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.machine import accept, advance, submit
-from tallystick.kernel.parts import KERNEL, Intent
+from tallystick.kernel.parts import KERNEL, PLAY_STEP, Intent
+from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.settle import next_due_ns
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Catalogue
@@ -362,6 +364,8 @@ class Driver:
         judged, origin = intent.record.judged.capability, intent.record.origin
         if judged is None:
             return None
+        if intent.record.effect == PLAY_STEP:
+            return self._tools(CellId(origin.workflow, origin.key))
         known = self.world.catalogue(intent.manifest).grants.get(judged.grant)
         if known is not None:
             return known.params
@@ -370,6 +374,14 @@ class Driver:
         assert cell.caps is not None, "a derived grant stands with its cell"
         params: Mapping[str, Any] = cell.caps["grants"][judged.grant]["params"]
         return params
+
+    def _tools(self, ident: CellId) -> Mapping[str, Any]:
+        """What the tools of a playbook may do, by kind; a grant that was revoked gives nothing."""
+        cell = self.world.cell(ident)
+        assert cell is not None, "a cell with open intents exists"
+        held = tools_of(self.world, cell, workflow_of(self.world, cell))
+        gone = self.world.revoked
+        return {kind: grant.params for kind, grant in held.items() if grant.name not in gone}
 
     # ---- conveniences -----------------------------------------------------------------------
 

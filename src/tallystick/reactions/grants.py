@@ -76,22 +76,16 @@ _CHILD: Final = {"step": "plain", "timer": "timer", "human": "human", "flow": "w
 _NO_FILES: Final[Mapping[str, list[str]]] = {"roots": [], "ops": []}
 
 
-def child_caps(definition: Definition) -> dict[str, Any]:
-    """The slots of a playbook: what it needs to play, and the files of the run."""
+def child_caps(definition: Definition, allow: Mapping[str, Any]) -> dict[str, Any]:
+    """The slots of a playbook: what it needs to play, its tools, and the files of the run."""
     made = {slot: _grant(source, None) for slot, source in _CHILD.items()}
     reads, writes = definition["reads"]["files"], definition["writes"]["files"]
     if reads or writes:
         made["read"] = _grant("read", None)
+        made["tool.file"] = _grant("read", dict(_NO_FILES))
     if writes:
         made["write"] = _grant("write", None)
-    return made
-
-
-def child_tools(definition: Definition, allow: Mapping[str, Any]) -> dict[str, Any]:
-    """The grants of a playbook's tools, by kind."""
-    some = definition["reads"]["files"] or definition["writes"]["files"]
-    made = {kind: dict(params) for kind, params in allow.items()}
-    return {**made, "file": dict(_NO_FILES)} if some else made
+    return made | {f"tool.{kind}": _grant(kind, params or None) for kind, params in allow.items()}
 
 
 def _params(definition: Definition, kind: str) -> dict[str, Any] | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tallystick.errors import UnknownName
+from tallystick.kernel.grants import tools_of
+from tallystick.kernel.parts import Cell
+from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.playbooks.draw import drawn
@@ -23,7 +26,7 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
     """One execution: status, runs, values, and every pending token with what it waits for."""
     cell = world.cell(CellId(WORKFLOW, canon.encode(name)))
     state = None if cell is None else world.state_of(cell)
-    if state is None:
+    if cell is None or state is None:
         raise UnknownName(
             f"no execution {name}", code="execution.unknown", where={"execution": name}
         )
@@ -44,12 +47,28 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
             _pending(world, whole, key) for key in tokens if tokens[key]["at"] == "pending"
         ],
         "waiting": _waiting(net),
+        "grants": _grants(world, cell),
         "marking": {
             "tokens": {key: [token["step"], token["at"]] for key, token in tokens.items()},
             "runs": {key: run["step"] for key, run in net["runs"].items()},
         },
         "as_of": world.seq,
     }
+
+
+def _grants(world: World, cell: Cell) -> list[dict[str, Any]]:
+    """What the tools may do, by kind, under the names that revoke it."""
+    gone, workflow = world.revoked, known_workflow(world, cell)
+    held = {} if workflow is None else tools_of(world, cell, workflow)
+    return [
+        {
+            "kind": kind,
+            "name": grant.name,
+            "params": dict(grant.params),
+            "revoked": gone.get(grant.name, gone.get(grant.name.partition("~")[0])),
+        }
+        for kind, grant in sorted(held.items())
+    ]
 
 
 def plan_at(world: World, doc: str) -> Plan:
