@@ -12,6 +12,8 @@ from tallystick.node.driver import Published
 from tallystick.node.worlds import NewWorld, create_world
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load
+from tallystick.playbooks.interpret import net_of
+from tallystick.values import canon
 from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
 
 
@@ -51,5 +53,9 @@ class PlayRig(Rig):
 
     def net(self, name: str = "e1") -> dict[str, Any]:
         """The net of an execution."""
-        net: dict[str, Any] = self.state(WORKFLOW, name)["net"]
-        return net
+        return net_in(self, name)
+
+
+def net_in(rig: Rig, name: str = "e1") -> dict[str, Any]:
+    """The net of an execution, wherever it stands."""
+    return net_of(rig.state(WORKFLOW, name), lambda text: rig.driver.blobs.get(canon.raw_of(text)))

@@ -18,6 +18,7 @@ from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tallystick.playbooks.bundle import WORKFLOW, play_bundle
 from tallystick.playbooks.document import load
+from tallystick.playbooks.interpret import net_of as stands
 from tallystick.playbooks.values import Values, plain
 from tallystick.values import canon
 
@@ -101,7 +102,14 @@ async def net_of(node: Node, world: str, name: str = "e1") -> dict[str, Any] | N
         return None if cell is None else live.state_of(cell)
 
     data = await node.look(world, ask)
-    return None if data is None else canon.decode(data)["net"]
+    if data is None:
+        return None
+    state = canon.decode(data)
+
+    def read(reader: Any) -> dict[str, Any]:
+        return stands(state, lambda text: reader.blob(world, canon.raw_of(text)))
+
+    return state["net"] or await node.read(read)
 
 
 async def until(

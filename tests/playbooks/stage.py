@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def net(self) -> dict[str, Any]:
-        net: dict[str, Any] = self.answer.state["net"]
+        net: dict[str, Any] = self.answer.net
         return net
 
     def settle(self, ref: str, receipt: Any, status: str = "ok") -> Answer:

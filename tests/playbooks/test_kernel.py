@@ -9,7 +9,7 @@ import pytest
 from tallystick.model.records import IntentDenied, Ticked
 from tallystick.playbooks.bundle import WORKFLOW
 from tallystick.playbooks.kinds import NEEDS_GRANT
-from tests.playbooks.kernel import PlayRig
+from tests.playbooks.kernel import PlayRig, net_in
 from tests.playbooks.nets import HEAD
 from tests.playbooks.stage import broken, done
 from tests.playbooks.test_model import random_net, text_of
@@ -52,7 +52,7 @@ def test_many_waits_occupy_nobody() -> None:
     assert rig.jobs.of("sys/playbook.step@1") == []
     again: Rig = rig.reopened()
     again.pass_time(7_201 * 10**9)
-    nets = [again.state(WORKFLOW, f"w{number}")["net"] for number in range(100)]
+    nets = [net_in(again, f"w{number}") for number in range(100)]
     assert {net["status"] for net in nets} == {"success"}
     assert {net["counts"]["step_runs"]["a"] for net in nets} == {1}
 
@@ -102,7 +102,7 @@ def test_killed_after_every_tick(seed: int) -> None:
             jobs += rig.jobs.all[known:]
             if killed:
                 rig = rig.reopened()
-        state = rig.state(WORKFLOW, "e1")["net"]
+        state = net_in(rig)
         counts = state["counts"]
         gone = counts["consumed"] + counts["absorbed"] + counts["discarded"]
         assert counts["created"] == gone + len(state["tokens"])

@@ -15,7 +15,6 @@ from tallystick.model.records import (
     ReceiptSettled,
     Record,
 )
-from tallystick.playbooks.bundle import WORKFLOW
 from tallystick.values import canon
 from tallystick.views.executions import execution_show
 from tests.playbooks.kernel import PlayRig
@@ -105,7 +104,7 @@ def test_a_child_lives_by_the_grants_of_its_parent(revoked: bool) -> None:
     rig.settle(first, done(1))
     if not revoked:
         rig.settle(rig.jobs.all[-1], done(2))
-    child = rig.state(WORKFLOW, "e1.r1.2")["net"]
+    child = rig.net("e1.r1.2")
     assert child["status"] == ("failed" if revoked else "success")
     if revoked:
         assert child["failures"][0]["code"] == "cap.revoked"

@@ -10,7 +10,7 @@ import pytest
 from tallystick.model.records import Ticked
 from tallystick.playbooks.bundle import WORKFLOW
 from tallystick.values import canon
-from tests.playbooks.kernel import PlayRig
+from tests.playbooks.kernel import PlayRig, net_in
 from tests.playbooks.stage import done
 from tests.rig import Rig
 
@@ -92,7 +92,7 @@ def told(rig: Rig) -> list[str]:
 
 def marking(rig: Rig) -> tuple[list[str], list[str]]:
     state = rig.state(WORKFLOW, "e1")
-    net, loops = state["net"], state["loops"]
+    net, loops = net_in(rig), state["loops"]
     tokens = [f"{name} {token['at']}" for name, token in net["tokens"].items()]
     runs = [f"{name} {loops[name]['open'] if name in loops else []}" for name in net["runs"]]
     return tokens, runs
@@ -119,7 +119,7 @@ def test_the_table_of_the_design(killed: bool) -> None:
             rig = rig.reopened()
         if i < len(moves):
             moves[i]()
-    net = rig.state(WORKFLOW, "e1")["net"]
+    net = net_in(rig)
     assert (net["status"], net["counts"]["created"], net["counts"]["consumed"]) == ("success", 6, 6)
     assert net["ctx"]["approved"]["by"] == "ana"
     assert rig.verify().first is None

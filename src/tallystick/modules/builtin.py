@@ -89,7 +89,7 @@ class Builtin:
         answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content)
         data, cut = whole(answer.state)
         if answer.state["loops"]:
-            self._keep(data, Live(answer.state, answer.plan, cut))
+            self._keep(data, Live(answer.state, answer.net, answer.plan, cut))
         return _output(catalogue, workflow, answer, data), len(answer.trace)
 
     def _keep(self, state: bytes, live: Live) -> None:
@@ -129,7 +129,7 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer, state: byt
     reason = None
     result = None
     if status == FAILED:
-        reason = {"code": "playbook.failed", "message": _why(answer.state["net"])}
+        reason = {"code": "playbook.failed", "message": _why(answer.net)}
     elif status == COMPLETED:
         result = canon.encode(answer.result)
     effects = tuple(

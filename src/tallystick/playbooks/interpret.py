@@ -23,6 +23,7 @@ from tallystick.playbooks.play import (
     Settled,
     iteration_of,
 )
+from tallystick.playbooks.routes import EDGE
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Content, Values
 from tallystick.values import canon
@@ -34,6 +35,7 @@ class Answer(NamedTuple):
     """What a tick of an execution answers, in plain values."""
 
     state: dict[str, Any]
+    net: dict[str, Any]
     asked: list[Asked]
     trace: list[dict[str, Any]]
     blobs: dict[str, bytes]
@@ -53,11 +55,17 @@ def interpret(
         assert tag == "Requested", "an execution begins with its request"
         return _begin(given, now_ns, values)
     doc = state["doc"]
-    net = Net(state["net"], state["loops"], plan_named(doc, content), values)
+    net = Net(net_of(state, content), state["loops"], plan_named(doc, content), values)
     play = Play(net, now_ns, doc)
     if net.state["phase"] != "done":
         _TAKE[tag](play, given)
-    return _answer(play)
+    return _answer(play, None if state["net"] is not None else state["held"][0])
+
+
+def net_of(state: Mapping[str, Any], content: Content) -> dict[str, Any]:
+    """The net of a state: it stands in it, or apart while loops go round."""
+    net: dict[str, Any] | None = state["net"]
+    return canon.decode(content(state["held"][0]))["net"] if net is None else net
 
 
 def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
@@ -91,7 +99,8 @@ def merged(defaults: Any, given: Any) -> Any:
     return given
 
 
-def _answer(play: Play) -> Answer:
+def _answer(play: Play, apart: str | None = None) -> Answer:
+    """What a tick answers; `apart` is where its net stood before, if not in the state."""
     state = play.state
     held: dict[str, None] = {}
     _held([state, play.net.loops], held)
@@ -114,7 +123,21 @@ def _answer(play: Play) -> Answer:
         if name in held or name in lasting or name == play.doc
     }
     whole = {"doc": play.doc, "net": state, "held": sorted(held), "loops": play.net.loops}
-    return Answer(whole, play.asked, play.net.trace, made, done, result, play.plan, play.ended)
+    if play.net.loops:
+        made |= _apart(whole, apart)
+    told = (play.asked, play.net.trace, made, done, result, play.plan, play.ended)
+    return Answer(whole, state, *told)
+
+
+def _apart(whole: dict[str, Any], before: str | None) -> dict[str, bytes]:
+    """Put the net beside a state: it stays as it is while iterations come and go.
+
+    It is an edge, so that what it names is kept with it.
+    """
+    data = canon.encode({"$type": EDGE, "net": whole["net"]})
+    name = canon.hash_of(data)
+    whole["net"], whole["held"] = None, [name]
+    return {} if name == before else {name: data}
 
 
 def _held(value: Any, found: dict[str, None]) -> None:

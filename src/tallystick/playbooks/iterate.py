@@ -45,12 +45,15 @@ class Request(NamedTuple):
 class Live:
     """A state that was just written, as it is held in memory; nobody changes the net in it."""
 
-    __slots__ = ("cut", "doc", "loops", "net", "pages", "plan", "requests", "values")
+    __slots__ = ("apart", "cut", "doc", "loops", "net", "pages", "plan", "requests", "values")
 
-    def __init__(self, state: Mapping[str, Any], plan: Plan, cut: int) -> None:
+    def __init__(
+        self, state: Mapping[str, Any], net: Mapping[str, Any], plan: Plan, cut: int
+    ) -> None:
         self.cut = cut  # where the value of the last field begins in the encoded state
         self.doc: str = state["doc"]
-        self.net: Mapping[str, Any] = state["net"]
+        self.apart: str = state["held"][0]  # the net, as a blob
+        self.net = net
         self.loops: dict[str, dict[str, Any]] = state["loops"]
         self.plan = plan
         # run -> the encoded rows of its open page, and the params of its units.
@@ -169,6 +172,7 @@ def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, 
     run = live.net["runs"][name]
     items = live.values.get(name)
     if items is None:
+        content(live.apart)  # what it names may be read once it was read itself
         items = live.values[name] = Values(content).read(run["loop"]["items"])
     own = own_iter(live.net, live.plan.steps[run["step"]]["loop"], items, i)
     value = {**request.value, "iter": own, "iteration": i}

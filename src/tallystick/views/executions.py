@@ -11,6 +11,7 @@ from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.playbooks.draw import drawn
+from tallystick.playbooks.interpret import net_of
 from tallystick.playbooks.plan import Plan, plan_named
 from tallystick.playbooks.values import Kept
 from tallystick.values import canon
@@ -30,7 +31,7 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
         raise UnknownName(
             f"no execution {name}", code="execution.unknown", where={"execution": name}
         )
-    whole = canon.decode(state)
+    whole = _state(world, state)
     net = whole["net"]
     tokens = net["tokens"]
     return {
@@ -54,6 +55,12 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
         },
         "as_of": world.seq,
     }
+
+
+def _state(world: World, data: bytes) -> dict[str, Any]:
+    """The state of an execution with its net in it."""
+    state: dict[str, Any] = canon.decode(data)
+    return {**state, "net": net_of(state, lambda name: _blob(world, name))}
 
 
 def _grants(world: World, cell: Cell) -> list[dict[str, Any]]:
@@ -204,7 +211,7 @@ def execution_list(world: World) -> list[dict[str, Any]]:
     for _, cell in () if known is None else known.entries(b""):
         state = world.state_of(cell)
         if state is not None:
-            net = canon.decode(state)["net"]
+            net = _state(world, state)["net"]
             runs = sum(net["counts"]["step_runs"].values())
             row = {"execution": net["execution"], "status": net["status"] or net["phase"]}
             rows.append({**row, "step_runs": runs, "failures": len(net["failures"])})
