@@ -12,7 +12,7 @@ from tallystick.node.driver import Published
 from tallystick.node.worlds import NewWorld, create_world
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load
-from tallystick.playbooks.interpret import net_of
+from tallystick.playbooks.written import net_of
 from tallystick.values import canon
 from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
 

@@ -18,8 +18,8 @@ from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tallystick.playbooks.bundle import WORKFLOW, play_bundle
 from tallystick.playbooks.document import load
-from tallystick.playbooks.interpret import net_of as stands
 from tallystick.playbooks.values import Values, plain
+from tallystick.playbooks.written import net_of as stands
 from tallystick.values import canon
 
 ENABLED = ["timer", "http", "blob", "file", "sql", "llm", "human", "python", "shell", "playbook"]

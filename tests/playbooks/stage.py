@@ -61,7 +61,8 @@ class Stage:
         self.now_ns += 1
         self.answer = interpret(before, event, self.now_ns, self.blobs.__getitem__)
         self.blobs |= self.answer.blobs
-        after = canon.encode(self.answer.state)
+        after = self.answer.wrote.data
+        assert after == canon.encode(self.answer.wrote.state), "what was kept is what is written"
         self.ticks.append((self.state, event, self.now_ns, after))
         self.state = after
         self.trace += self.answer.trace
@@ -129,6 +130,6 @@ class Stage:
         for before, event, now_ns, after in self.ticks:
             state = None if before is None else canon.decode(before)
             again = interpret(state, event, now_ns, self.blobs.__getitem__)
-            if canon.encode(again.state) != after:
+            if again.wrote.data != after:
                 return False
         return True

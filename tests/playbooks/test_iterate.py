@@ -87,6 +87,11 @@ def test_the_short_way_writes_the_same_bytes(seed: int) -> None:
     assert one.net()["status"] == other.net()["status"] is not None
     workflow = one.world.active.catalogue.workflows["sys/playbook@1"]
     states = [record.state for record in one.records(Ticked) if record.state is not None]
+    notes = workflow.annotations
+    assert notes is not None
+    for record in one.records(Ticked):
+        if record.ann is not None:
+            notes.read(record.ann)
     for state in states:
         assert workflow.state.read(state).bytes == state
     params = one.world.active.catalogue.effects[builtin.STEP].params

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.authority.flow import Flow, compile_flows
 from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Effect, Grant, Subscription, Upcast, Workflow
+from tallystick.model.cells import CellId
 from tallystick.model.effects import Site
 from tallystick.model.records import JudgedGrant, JudgedRule
 from tallystick.values import names
@@ -59,6 +60,8 @@ class Active:
     sites: dict[tuple[str, str], Site]
     # Agreements that no parameter, key or moment can change, by (workflow, effect, cap slot).
     standing: dict[tuple[str, str, str | None], Agreed]
+    # The grants of cells that have some of their own: what they were made of, slots, all by name.
+    held: dict[CellId, tuple[Any, Mapping[str, Grant], Mapping[str, Grant]]]
 
 
 def activate(catalogue: Catalogue) -> Active:
@@ -74,6 +77,7 @@ def activate(catalogue: Catalogue) -> Active:
         flows=compile_flows(catalogue.flows, catalogue.budgets),
         sites={},
         standing={},
+        held={},
     )
 
 

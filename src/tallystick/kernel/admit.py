@@ -95,7 +95,7 @@ def judge(case: Case) -> Opened | None:
     agreed = _standing(case)
     if agreed is not None:
         fitting = _shaped(case, agreed.effect)
-        if not isinstance(fitting, Denial):
+        if not isinstance(fitting, Denial) and _has_tools(case, fitting):
             return _open(case, _position(case, agreed.site, fitting), fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
@@ -125,11 +125,22 @@ def _standing(case: Case) -> Agreed | None:
     draft, asking, _, wanted = case
     world = draft.world
     cell = asking.cell
-    if wanted.idempotency_key is not None or world.revoked or cell.caps is not None:
+    if wanted.idempotency_key is not None or world.revoked:
         return None
     if cell.pin is not None:
         return None  # its effects are not those of the active manifest
+    if cell.caps is not None and "beside" not in cell.caps:
+        return None  # its slots are its own
     return world.active.standing.get((asking.workflow.name, wanted.effect, wanted.cap_slot))
+
+
+def _has_tools(case: Case, params: Admitted) -> bool:
+    """True unless a step asks for a tool that its cell has no grant for."""
+    if case.wanted.effect != PLAY_STEP:
+        return True
+    asking = case.asking
+    slots, _ = slots_of(case.draft.world, asking.cell, asking.workflow)
+    return all(f"tool.{kind}" in slots for kind in params.value["kinds"])
 
 
 def _position(case: Case, site: Site, params: Admitted) -> bytes:
@@ -250,9 +261,9 @@ def _stands(case: Case, agreed: Agreed) -> bool:
     if held.enforcer is not None or held.expires_ns is not None or held.parent is not None:
         return False
     # Internal effects name workflows and capabilities in their parameters, others secrets.
-    asks_more = agreed.effect.name in (SPAWN, CALL, READ, PLAY_STEP) or agreed.effect.secret
+    asks_more = agreed.effect.name in (SPAWN, CALL, READ) or agreed.effect.secret
     cell = case.asking.cell
-    own = cell.caps is not None or cell.pin is not None
+    own = (cell.caps is not None and "beside" not in cell.caps) or cell.pin is not None
     return agreed.verdict.decision == "allow" and not own and not asks_more
 
 

@@ -25,6 +25,7 @@ Grants = Mapping[str, Grant]
 
 _NOTHING: Grants = {}
 TOOL: Final = "tool."  # the slots of a playbook's tools begin like this
+HELD_MAX: Final = 1024
 EVERY: Final = "*"  # passes every slot on as it is
 
 
@@ -33,6 +34,18 @@ def slots_of(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Gran
     active = world.active
     if cell.caps is None:
         return active.slots.get(workflow.name, _NOTHING), active.catalogue.grants
+    kept = active.held.get(cell.id)
+    if kept is not None and kept[0] is cell.caps:
+        return kept[1], kept[2]
+    slots, known = _resolved(world, cell, workflow)
+    if len(active.held) >= HELD_MAX:
+        active.held.clear()
+    active.held[cell.id] = (cell.caps, slots, known)
+    return slots, known
+
+
+def _resolved(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Grants]:
+    active = world.active
     derived = {name: _grant(world, name, raw) for name, raw in cell.caps["grants"].items()}
     known: dict[str, Grant] = {**active.catalogue.grants, **derived}
     slots = {slot: known[name] for slot, name in cell.caps["slots"].items() if name in known}

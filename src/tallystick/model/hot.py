@@ -149,6 +149,7 @@ def _event(record: EventAdmitted) -> bytes:
 
 # ---- ticks ----------------------------------------------------------------------------------
 
+_ANN: Final = _K("ann")
 _FUEL: Final = _K("fuel")
 _SIZE: Final = _K("size")
 _AFTER: Final = _K("after") + _D
@@ -167,20 +168,21 @@ _INPUT_INDEX: Final = _K("input_index")
 _MODULE_HASH: Final = _K("module_hash") + _D
 _STATE_VERSION: Final = _K("state_version")
 _WORKFLOW_HASH: Final = _K("workflow_hash") + _D
-_NO_NOTES: Final = (None, None, None, None)
+_NO_NOTES: Final = (None, None, None)
 
 
 # tidy: the table of one record, written out.
 def _ticked(record: Ticked) -> bytes:
-    if record[20:] != _NO_NOTES or record[18] is not None:  # ann, logs, metrics, blobs; reason
+    if record[21:] != _NO_NOTES or record[18] is not None:  # logs, metrics, blobs; reason
         return put_record(record)
     workflow, key, workflow_hash, module_hash, input_seq, index, born, size = record[:8]
     version, status, output, events, effects, fuel, engine, before, after = record[8:17]
-    state, result = record[17], record[19]
-    n = 16 + (before is not None) + (after is not None) + (state is not None)
+    state, result, ann = record[17], record[19], record[20]
+    n = 16 + (before is not None) + (after is not None) + (state is not None) + (ann is not None)
     return b"".join(
         (
             _MAPS[n + (result is not None)],
+            b"" if ann is None else _ANN + _OCTETS[len(ann)] + ann,
             _KEY,
             _OCTETS[len(key)],
             key,

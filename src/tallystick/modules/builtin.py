@@ -24,7 +24,7 @@ from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.modules.builtin_reactions import REACTIONS, react
 from tallystick.playbooks.catalog import published
 from tallystick.playbooks.interpret import Answer, interpret
-from tallystick.playbooks.iterate import Iterated, Live, iterate, whole
+from tallystick.playbooks.iterate import Iterated, Live, iterate
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -78,19 +78,24 @@ class Builtin:
         """One tick of an execution; by the short way where only a loop moves on."""
         live = None if tick.state is None else self._live.pop(tick.state, None)
         came = None if live is None else tick.event.receipt()
-        if live is not None and came is not None:
+        if live is not None and came is not None and live.loops:
             assert tick.state is not None, "what was found in memory was a state"
             moved = iterate(live, tick.state, came, content)
             if moved is not None:
                 self._keep(moved.state, live)
                 return _iterated(catalogue, workflow, moved)
         assert tick.ctx is not None, "the workflow declares its context"
-        state = None if tick.state is None else canon.decode(tick.state)
-        answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content)
-        data, cut = whole(answer.state)
-        if answer.state["loops"]:
-            self._keep(data, Live(answer.state, answer.net, answer.plan, cut))
-        return _output(catalogue, workflow, answer, data), len(answer.trace)
+        state, kept = None, None
+        if live is not None:
+            state, kept = live.state, (live.net, live.memory)
+        elif tick.state is not None:
+            state = canon.decode(tick.state)
+        answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content, kept)
+        if answer.done is None:
+            self._keep(
+                answer.wrote.data, Live(answer.wrote, answer.net, answer.plan, answer.memory)
+            )
+        return _output(catalogue, workflow, answer), len(answer.trace)
 
     def _keep(self, state: bytes, live: Live) -> None:
         if len(self._live) >= LIVE_MAX:
@@ -122,7 +127,7 @@ def _iterated(catalogue: Catalogue, workflow: Workflow, moved: Iterated) -> tupl
 
 
 # tidy: one output, all of its fields.
-def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer, state: bytes) -> TickOutput:
+def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer) -> TickOutput:
     status = RUNNING
     if answer.done is not None:
         status = FAILED if answer.done == "failed" else COMPLETED
@@ -145,7 +150,7 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer, state: byt
     )
     return TickOutput(
         # Nothing in a state is of another type than json has, so writing it is admitting it.
-        state=Admitted(workflow.state, None, state),
+        state=Admitted(workflow.state, None, answer.wrote.data),
         status=status,
         result=result,
         reason=reason,

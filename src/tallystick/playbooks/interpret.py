@@ -23,9 +23,9 @@ from tallystick.playbooks.play import (
     Settled,
     iteration_of,
 )
-from tallystick.playbooks.routes import EDGE
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Content, Values
+from tallystick.playbooks.written import Memory, Written, net_of, written
 from tallystick.values import canon
 
 SIGNALS_MAX: Final = 64
@@ -34,7 +34,7 @@ SIGNALS_MAX: Final = 64
 class Answer(NamedTuple):
     """What a tick of an execution answers, in plain values."""
 
-    state: dict[str, Any]
+    wrote: Written
     net: dict[str, Any]
     asked: list[Asked]
     trace: list[dict[str, Any]]
@@ -43,29 +43,36 @@ class Answer(NamedTuple):
     result: Any
     plan: Plan
     ended: list[str]
+    memory: Memory
 
 
 def interpret(
-    state: Mapping[str, Any] | None, event: Mapping[str, Any], now_ns: int, content: Content
+    state: Mapping[str, Any] | None,
+    event: Mapping[str, Any],
+    now_ns: int,
+    content: Content,
+    kept: tuple[dict[str, Any], Memory] | None = None,
 ) -> Answer:
-    """One tick; `event` is the plain value of `sys/PlaybookEvent@1`."""
+    """One tick; `event` is the plain value of `sys/PlaybookEvent@1`.
+
+    `kept` is the net of the state and how it was written, where both are still in memory.
+    """
     values = Values(content)
     tag, given = event["$tag"], event["$value"]
     if state is None:
         assert tag == "Requested", "an execution begins with its request"
         return _begin(given, now_ns, values)
     doc = state["doc"]
-    net = Net(net_of(state, content), state["loops"], plan_named(doc, content), values)
+    apart = state["held"][0] if state["net"] is None else None
+    if kept is None:
+        kept = net_of(state, content), Memory()
+    elif apart is not None:
+        content(apart)  # what it names may be read once it was read itself
+    net = Net(kept[0], state["loops"], plan_named(doc, content), values)
     play = Play(net, now_ns, doc)
     if net.state["phase"] != "done":
         _TAKE[tag](play, given)
-    return _answer(play, None if state["net"] is not None else state["held"][0])
-
-
-def net_of(state: Mapping[str, Any], content: Content) -> dict[str, Any]:
-    """The net of a state: it stands in it, or apart while loops go round."""
-    net: dict[str, Any] | None = state["net"]
-    return canon.decode(content(state["held"][0]))["net"] if net is None else net
+    return _answer(play, kept[1], apart)
 
 
 def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
@@ -85,7 +92,7 @@ def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:
         play.asked.append(Asked(TIMER, params, DEADLINE))
     play.net.token(plan.spec["entry_step"], ROOT, {"from": None, "run": None})
     play.drain()
-    return _answer(play)
+    return _answer(play, Memory())
 
 
 def merged(defaults: Any, given: Any) -> Any:
@@ -99,11 +106,9 @@ def merged(defaults: Any, given: Any) -> Any:
     return given
 
 
-def _answer(play: Play, apart: str | None = None) -> Answer:
+def _answer(play: Play, memory: Memory, apart: str | None = None) -> Answer:
     """What a tick answers; `apart` is where its net stood before, if not in the state."""
     state = play.state
-    held: dict[str, None] = {}
-    _held([state, play.net.loops], held)
     done = state["status"] if state["phase"] == "done" else None
     result = None
     if done is not None:
@@ -116,45 +121,15 @@ def _answer(play: Play, apart: str | None = None) -> Answer:
             "value": None if last is None else last["v"],
             **files.outputs(state),
         }
+    wrote = written(play.doc, state, play.net.loops, memory, apart)
     lasting = play.values.lasting
     made = {
         name: data
         for name, data in play.values.made.items()
-        if name in held or name in lasting or name == play.doc
+        if name in wrote.held or name in lasting or name == play.doc
     }
-    whole = {"doc": play.doc, "net": state, "held": sorted(held), "loops": play.net.loops}
-    if play.net.loops:
-        made |= _apart(whole, apart)
-    told = (play.asked, play.net.trace, made, done, result, play.plan, play.ended)
-    return Answer(whole, state, *told)
-
-
-def _apart(whole: dict[str, Any], before: str | None) -> dict[str, bytes]:
-    """Put the net beside a state: it stays as it is while iterations come and go.
-
-    It is an edge, so that what it names is kept with it.
-    """
-    data = canon.encode({"$type": EDGE, "net": whole["net"]})
-    name = canon.hash_of(data)
-    whole["net"], whole["held"] = None, [name]
-    return {} if name == before else {name: data}
-
-
-def _held(value: Any, found: dict[str, None]) -> None:
-    """The hashes that a state names: of kept values, of results, of the pages of loops."""
-    if type(value) is dict:
-        name = value.get("h", value.get("ref") if value.get("kind") == "result_ref" else None)
-        if type(name) is str and name.startswith("sha256:"):
-            found[name] = None
-        for level in value["pages"] if type(value.get("pages")) is list else ():
-            for page in level if type(level) is list else ():
-                if type(page) is str:
-                    found[page] = None
-        for inner in value.values():
-            _held(inner, found)
-    elif type(value) is list:
-        for inner in value:
-            _held(inner, found)
+    told = (play.asked, play.net.trace, made | wrote.blobs, done, result, play.plan, play.ended)
+    return Answer(wrote, state, *told, memory)
 
 
 # ---- what comes in --------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from tallystick.playbooks.plan import Plan
 from tallystick.playbooks.play import STEP, iteration_of, ref_of
 from tallystick.playbooks.requests import own_iter, params_of
 from tallystick.playbooks.values import INLINE_MAX, Content, Values
+from tallystick.playbooks.written import Memory, Written
 from tallystick.values import canon
 
-_LOOPS: Final = canon.put_key("loops")
 _TRACE: Final = canon.PREFIX + canon.head(5, 1) + canon.put_key("events")
 _KEYS: Final = {
     name: canon.put_key(name)
@@ -45,17 +45,15 @@ class Request(NamedTuple):
 class Live:
     """A state that was just written, as it is held in memory; nobody changes the net in it."""
 
-    __slots__ = ("apart", "cut", "doc", "loops", "net", "pages", "plan", "requests", "values")
+    __slots__ = ("loops", "memory", "net", "pages", "plan", "requests", "state", "values", "wrote")
 
-    def __init__(
-        self, state: Mapping[str, Any], net: Mapping[str, Any], plan: Plan, cut: int
-    ) -> None:
-        self.cut = cut  # where the value of the last field begins in the encoded state
-        self.doc: str = state["doc"]
-        self.apart: str = state["held"][0]  # the net, as a blob
+    def __init__(self, wrote: Written, net: dict[str, Any], plan: Plan, memory: Memory) -> None:
+        self.wrote = wrote
+        self.state = wrote.state
         self.net = net
-        self.loops: dict[str, dict[str, Any]] = state["loops"]
+        self.loops: dict[str, dict[str, Any]] = wrote.state["loops"]
         self.plan = plan
+        self.memory = memory
         # run -> the encoded rows of its open page, and the params of its units.
         self.pages: dict[str, list[bytes]] = {}
         self.requests: dict[str, Request] = {}
@@ -149,7 +147,7 @@ def _event(word: bytes, name: str, i: int) -> bytes:
 
 def _state(live: Live, state: bytes) -> bytes:
     """The state before up to the value of its last field, which is that of the loops."""
-    parts = [state[: live.cut], canon.head(5, len(live.loops))]
+    parts = [state[: live.wrote.cut], canon.head(5, len(live.loops))]
     for name in sorted(live.loops, key=lambda each: (len(each), each)):
         loop = live.loops[name]
         rows = live.pages.get(name)
@@ -172,7 +170,7 @@ def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, 
     run = live.net["runs"][name]
     items = live.values.get(name)
     if items is None:
-        content(live.apart)  # what it names may be read once it was read itself
+        content(live.state["held"][0])  # what it names may be read once it was read itself
         items = live.values[name] = Values(content).read(run["loop"]["items"])
     own = own_iter(live.net, live.plan.steps[run["step"]]["loop"], items, i)
     value = {**request.value, "iter": own, "iteration": i}
@@ -181,19 +179,9 @@ def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, 
 
 
 def _request(live: Live, name: str) -> Request:
-    value = params_of(live.net, live.plan, live.doc, name) | {"resume": None}
+    value = params_of(live.net, live.plan, live.state["doc"], name) | {"resume": None}
     marked = canon.encode({**value, "iter": None, "iteration": None})
     # In canonical order `iter` is followed by `step`, and `iteration` is the last of all.
     mark = _KEYS["iter"] + b"\xf6" + _KEYS["step"]
     at = marked.rindex(mark) + len(_KEYS["iter"])
     return Request(value, marked[:at], marked[at + 1 : -1])
-
-
-def whole(state: Mapping[str, Any]) -> tuple[bytes, int]:
-    """A state as canonical bytes, and where the value of its last field begins in them."""
-    before = {key: state[key] for key in ("doc", "net", "held")}
-    data = canon.encode(before)
-    # One more field than `before` has, and in canonical order the last: it is written behind.
-    head = len(canon.PREFIX)
-    cut = data[:head] + canon.head(5, 4) + data[head + 1 :] + _LOOPS
-    return cut + canon.encode_item(state["loops"]), len(cut)

@@ -9,6 +9,7 @@ from tallystick.playbooks.net import PAGE
 from tallystick.playbooks.render import holds, passed
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Kept
+from tallystick.playbooks.written import EDGE
 from tallystick.values import canon
 from tallystick.values.expr import ExpressionFault
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:  # a play uses these functions
     from tallystick.playbooks.play import Play, Settled
 
 FAN: Final = 4
-EDGE: Final = "blob_edge@1"
 INLINE_MAX: Final = 262_144  # of a loop's results together: a tick's output has its bound
 
 

@@ -11,9 +11,9 @@ from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.playbooks.draw import drawn
-from tallystick.playbooks.interpret import net_of
 from tallystick.playbooks.plan import Plan, plan_named
 from tallystick.playbooks.values import Kept
+from tallystick.playbooks.written import net_of
 from tallystick.values import canon
 from tallystick.values.expr.static import reads
 
