@@ -107,7 +107,7 @@ def written(
 
 
 def _inside(value: Any, depth: int) -> bytes:
-    """An item as it stands inside of so many maps: how deep a document may be counts from its top."""
+    """An item as it stands inside of so many maps: depth counts from the top of a document."""
     for _ in range(depth):
         value = [value]
     return canon.encode_item(value)[depth:]
