@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tallystick.errors import BadDefinition
@@ -109,6 +111,8 @@ from tallystick import Bundle, Ctx, Record
 app = Bundle("t")
 class Go(Record): key: str
 class Out(Record): text: str
+def same(given):  # so that the text does not show what comes out of it
+    return given
 @app.workflow(key="key")
 def run(state: Out | None, event: Go, ctx: Ctx) -> Out:
     found = None
@@ -125,13 +129,13 @@ def outcome(body: str) -> tuple[TestWorld, list]:
 
 
 FAULTS = [
-    ("s = frozenset(('a', 'b'))\n    for x in s: found = x", "set_order"),
-    ("s = frozenset(('a', 'b'))\n    found = [x for x in s]", "set_order"),
-    ("s = frozenset(('a', 'b'))\n    found = list(s)", "set_order"),
-    ("s = frozenset(('a', 'b'))\n    found = ''.join(s)", "set_order"),
-    ("s = frozenset(('a', 'b'))\n    a, b = s", "set_order"),
-    ("s = frozenset(('a', 'b'))\n    found = [*s]", "set_order"),
-    ("s = set(('a', 'b'))\n    found = s.pop()", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    for x in s: found = x", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    found = [x for x in s]", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    found = list(s)", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    found = ''.join(s)", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    a, b = s", "set_order"),
+    ("s = same(frozenset(('a', 'b')))\n    found = [*s]", "set_order"),
+    ("s = same(set(('a', 'b')))\n    found = s.pop()", "set_order"),
     ("while True: pass", "fuel"),
     ("for x in range(10**9): pass", "fuel"),
     ("found = [0] * 10**9", "fuel"),
@@ -203,12 +207,13 @@ PLANTED = {
         "held = getattr(Box, 'n', 0) + 1\n    Box.n = held\n    found = held",
     ),
     "identity": ("", "found = repr(ctx.emit)"),
-    "hash order": ("", "found = f\"{frozenset([event.key, 'b', 'c', 'd', 'e'])}\""),
+    "hash order": ("", "found = f\"{same(frozenset([event.key, 'b', 'c', 'd', 'e']))}\""),
     "order of a copy": (
         "from collections import deque\n",
-        "found = deque(set(['b', event.key, 'c', 'd']) | {'e', 'f'})",
+        "found = deque(same(set(['b', event.key, 'c', 'd']) | {'e', 'f'}))",
     ),
 }
+SAMPLED = int(os.environ.get("TALLY_SAMPLED", "400"))  # the design's count is 2,000
 HARMLESS = """
 from tallystick import Bundle, Ctx, Record
 app = Bundle("t")
@@ -248,13 +253,14 @@ def test_sampling_finds_planted_nondeterminism(planted: str) -> None:
 def test_one_tick_in_64_is_sampled(planted: str | None) -> None:
     """AU-14: without `check_all` a planted defect is found in far less than 2,000 ticks; none else.
 
+    `TALLY_SAMPLED=2000` runs as many.
     The runner of a node samples by input, so this is the same on every machine.
     """
     before, body = PLANTED[planted] if planted else ("", "found = event.key")
     source = BODY.replace("{body}", body).replace("@app.workflow", before + "@app.workflow")
     world, app = loaded(source)
     world.driver.world.runner = Runners(world.driver.blobs, library=world.library)
-    for number in range(400):
+    for number in range(SAMPLED):
         world.do(world.submit_of(app.Go(key=f"k{number}")))
     world.run()
     found = [fault.code for fault in world.records(WorkflowFaulted)]

@@ -121,6 +121,12 @@ ORDERS = {
 return Out(text=f'{a} {b}')""",
         None,
     ),
+    "timeout": (
+        """async with timeout('1h'):
+    found = await gather(w(1), w(2), w(3), w(4))
+return Out(text=str(found))""",
+        "[1, 2, 3, 4]",
+    ),
     "tasks": (
         """tasks = [await start(w(n)) for n in (1, 2, 3, 4)]
 seen = []
@@ -153,6 +159,42 @@ def test_consumption_order_decides(name: str) -> None:
         else:
             first = next(n for n in order if n in (1, 2))
             assert value == {"text": f"({first - 1}, {first}) [3, 4]"}
+
+
+MIXED = program("""\
+seen = []
+async def w(n: int) -> None:
+    seen.append(f"w{(await effect(Work(n=n))).n}")
+async def r(n: int) -> None:
+    seen.append(f"n{(await receive(Note, where=lambda note: note.n == n)).n}")
+try:
+    async with timeout('1h'):
+        await gather(w(1), w(2), r(1), r(2))
+except FlowTimeout:
+    seen.append("late")
+return Out(text=' '.join(seen))""")
+
+
+@pytest.mark.clause("X-02", "X-18")
+@pytest.mark.parametrize("limit", [None, 1, 2, 3])
+def test_events_receipts_and_limits_in_every_order(limit: int | None) -> None:
+    """AU-09: two events and two receipts in all 24 orders are consumed in that order.
+
+    With a limit that passes after some of them the rest is late, and nothing stays open.
+    """
+    for order in permutations(("n1", "n2", "w1", "w2")):
+        world, app = loaded(MIXED)
+        world.send(app.Go(key="a"))
+        for step in order[:limit]:
+            if step[0] == "n":
+                world.send(app.Note(key="a", n=int(step[1])))
+            else:
+                settle_work(world, app, int(step[1]))
+        if limit is not None:
+            world.advance("2h")
+        late = ["late"] if limit is not None else []
+        assert result(world, app) == ("completed", {"text": " ".join([*order[:limit], *late])})
+        assert world.open(app.Work) == []
 
 
 def try_settle(world, app, n: int) -> None:

@@ -103,6 +103,8 @@ def sees(state: Seen | None, event: Go | Stop | Work.Settled | Work.Progress, ct
             seen.append(f"cancelled {corr}")
         case Work.Timeout(corr=corr):
             seen.append(f"timeout {corr}")
+        case Work.Denied(corr=corr, code=code, rule=rule):
+            seen.append(f"denied {corr} {code} {rule}")
         case Work.Error(corr=corr, code=code, kind=kind, retryable=retryable):
             seen.append(f"error {corr} {code} {kind} {retryable}")
         case Work.Progress(corr=corr, seq=seq, kind=kind, payload=payload):
@@ -125,6 +127,17 @@ def test_match_reaches_every_outcome(said, expected: str) -> None:
     world, app = loaded(SEES)
     world.send(app.Go(key="a")).settle(app.Work, said)
     assert world.cell(app.sees, "a").state.all == [expected]
+    world.assert_replays()
+
+
+@pytest.mark.clause("X-05")
+def test_a_denial_echoes_the_correlation() -> None:
+    """AU-03, AU-04: what policy refuses comes back under its name, with code and rule."""
+    world, app = loaded(SEES, denied=[module_of(SEES).Work])
+    world.send(app.Go(key="a"))
+    (seen,) = world.cell(app.sees, "a").state.all
+    assert seen.startswith("denied one policy.denied ")
+    assert seen.endswith('"no-0"')
     world.assert_replays()
 
 

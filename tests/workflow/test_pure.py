@@ -73,3 +73,30 @@ def test_a_fault_in_a_pure_function_says_where() -> None:
     assert isinstance(answer, Halted)
     assert answer.code == "exception"
     assert "app.py:" in answer.message
+
+
+ASKING = (
+    SOURCE.replace("return State(n=state.n * 2)", "return asking(state)")
+    + """
+def asking(state: State) -> State:
+    ctx.effect(Work(n=1), key="k")
+    return state
+"""
+)
+
+
+@pytest.mark.clause("K-02")
+def test_a_pure_function_cannot_ask() -> None:
+    """AU-06: one that asks, itself or by a helper, is TL201; at run it is a fault, not an intent.
+
+    Control: the function without that helper has no finding of its own.
+    """
+    asked = [f for f in lint({"app.py": ASKING.encode()}) if "is pure and asks" in f.message]
+    assert [(f.code, f.error) for f in asked] == [("TL201", True)]
+    assert not [f for f in lint({"app.py": SOURCE.encode()}) if "is pure" in f.message]
+    world, _app = loaded(ASKING)
+    runner, catalogue = Runners(world.driver.blobs), world.driver.world.active.catalogue
+    halted = runner.pure(catalogue, "t/pure@1", "app:double", canon.encode({"n": 21}), None)
+    assert isinstance(halted, Halted)
+    assert halted.code == "exception"
+    assert "ctx" in halted.message

@@ -84,7 +84,7 @@ def played(seed: int, cache: int):
         if world.cell(app.flow, "a").status in ("completed", "failed"):
             break
         work = world.open(app.Work)
-        match chance.choice(["work", "work", "note", "time", "crash"]):
+        match chance.choice(["work", "work", "note", "time", "crash", "refused"]):
             case "work" if work:
                 said = ok(app.Got(n=step)) if chance.random() < 0.7 else error("bad")
                 said.settle(world, chance.choice(work))
@@ -95,15 +95,24 @@ def played(seed: int, cache: int):
                 world.advance("20s")
             case "crash":
                 world.crash()
+            case "refused":
+                refused(world, app, step)
             case _:
                 world.advance("5s")
     return world
 
 
+def refused(world, app, step: int) -> None:
+    """A frame that is decided and never kept: the flow has run ahead of what the journal holds."""
+    world.do(world.submit_of(app.Note(key="a", n=-step)))
+    assert world.driver.decide() is not None
+    world.run()
+
+
 @pytest.mark.clause("X-02")
 @pytest.mark.parametrize("seed", range(1, FLOWS + 1))
 def test_caches_of_any_size_give_one_root(seed: int) -> None:
-    """AU-07: caches of 0, 1 and 4096 flows, crashes in between: one root, no fault, it replays.
+    """AU-07: caches of 0, 1 and 4096 flows, with crashes and refused frames: one root; it replays.
 
     Every tick is also run a second time through a rebuild, which must give the same bytes.
     """

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tallystick.modules.lane_rules import Rules, names_of
+from tallystick.modules.lane_sets import leaks
 
 _FUTURE: Final = "__future__"
 _SPECIAL: Final = frozenset({"__name__", "__debug__"})
@@ -36,6 +37,7 @@ def breaches(
     found = [breach for node in nodes for breach in _of(node, rules)]
     inside = {id(part) for node in ast.walk(tree) for part in _class_fields(node)}
     found += _shadowed(tree, rules, inside)
+    found += [Breach("TL103", *leak) for leak in leaks(tree)]
     return sorted(found, key=lambda breach: (breach.line, breach.code, breach.message))
 
 
@@ -74,9 +76,6 @@ def _of(node: ast.AST, rules: Rules) -> Iterator[Breach]:
             yield Breach("TL106", line, "an except that catches everything", hint)
         case ast.AsyncFor() | ast.comprehension(is_async=1):
             yield Breach("TL401", line, "async for is not in the lane", "await in a plain loop")
-        case ast.For(iter=given) | ast.comprehension(iter=given) if _is_set(given):
-            at = getattr(given, "lineno", line)
-            yield Breach("TL103", at, "a set has no order", "iterate over sorted(...)")
         case _:
             return
 
@@ -159,13 +158,6 @@ def _is_super_init(node: ast.Attribute) -> bool:
     held = node.value
     called = isinstance(held, ast.Call) and isinstance(held.func, ast.Name)
     return node.attr == "__init__" and called and held.func.id == "super"  # type: ignore[attr-defined]
-
-
-def _is_set(given: ast.expr) -> bool:
-    if isinstance(given, ast.Set | ast.SetComp):
-        return True
-    called = isinstance(given, ast.Call) and isinstance(given.func, ast.Name)
-    return called and given.func.id in ("set", "frozenset")  # type: ignore[attr-defined]
 
 
 # Builtins that are called through a meter or a guard; `lane_runtime` has one of each.

@@ -15,6 +15,7 @@ TICK: Final = "@t"
 EACH: Final = "@each"
 POP: Final = "@pop"
 _OPERATORS: Final = {ast.Mult: "@mul", ast.Pow: "@pow", ast.LShift: "@shift"}
+_ALGEBRA: Final = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
 _ITERATING: Final = frozenset({"join", "extend", "fromkeys"})
 
 
@@ -61,8 +62,27 @@ class _Rewriter(ast.NodeTransformer):
         node.ifs = [_at(_call(TICK), node.iter), *node.ifs]
         return node
 
+    def visit_Set(self, node: ast.Set) -> Any:
+        # The builtin gives the sets of the lane, whose order is no chance.
+        self.generic_visit(node)
+        return _at(_call("set", ast.List(node.elts, ast.Load())), node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> Any:
+        self.generic_visit(node)
+        return _at(_call("set", _at(ast.ListComp(node.elt, node.generators), node)), node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        # Whether something is in a display of constants needs no set of ours, and is much quicker.
+        given = node.comparators
+        held = [_constants(each) for each in given]
+        self.generic_visit(node)
+        node.comparators = [old or new for old, new in zip(held, node.comparators, strict=True)]
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
+        if isinstance(node.op, _ALGEBRA) and (_is_view(node.left) or _is_view(node.right)):
+            return _at(_call("set", node), node)
         guard = _OPERATORS.get(type(node.op))
         return node if guard is None else _at(_call(guard, node.left, node.right), node)
 
@@ -125,6 +145,17 @@ def _guarded(given: ast.expr) -> ast.expr:
         return given
     made: ast.expr = _at(_call(EACH, given), given)
     return made
+
+
+def _constants(given: ast.expr) -> ast.Set | None:
+    plain = isinstance(given, ast.Set) and all(isinstance(e, ast.Constant) for e in given.elts)
+    return given if plain else None  # type: ignore[return-value]  # a Set, as asked
+
+
+def _is_view(given: ast.expr) -> bool:
+    """True for the keys or items of a table: their algebra gives plain sets."""
+    called = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute)
+    return called and given.func.attr in ("keys", "items")  # type: ignore[attr-defined]  # as asked
 
 
 def _has_arguments(node: ast.Call) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from tallystick.modules.lane_check import CAPPED
 from tallystick.modules.lane_rewrite import EACH, POP, TICK, builtin_name
 from tallystick.modules.lane_rules import Rules
+from tallystick.workflow.sets import ORDERED
 
 _SETS: Final = (set, frozenset)
 
@@ -75,9 +76,10 @@ def runtime_of(rules: Rules, meter: Meter) -> dict[str, Any]:
 
 
 def builtins_of(rules: Rules, importer: Callable[..., Any]) -> Mapping[str, Any]:
-    """The builtins of the lane: those that need no guard, and capped ones as plain types."""
+    """The builtins of the lane: those that need no guard, capped ones as plain types, our sets."""
     known = {word: getattr(builtins, word) for word in sorted(rules.builtins | CAPPED)}
-    return {**known, "__import__": importer}
+    own = {base.__name__: kind for base, kind in ORDERED.items()}
+    return {**known, **own, "__import__": importer}
 
 
 def _each(given: Any) -> Any:

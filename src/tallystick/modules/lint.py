@@ -167,6 +167,7 @@ def _breaches(tree: ast.Module) -> Iterator[Any]:
 def _sites(program: Program) -> Iterator[Site]:
     yield from lint_reducers.record_fields(program)
     yield from lint_reducers.literal_secrets(program)
+    yield from lint_reducers.pure_sites(program)
     for flow in program.flows:
         yield from lint_reducers.flow_sites(flow, program)
         yield from lint_flows.flow_sites(flow, program)

@@ -35,6 +35,19 @@ def flow_sites(flow: FlowSite, program: Program) -> Iterator[Site]:
         yield from _after_the_end(function)
 
 
+_ASKS: Final = ("effect", "outcome", "timer", "sleep", "emit", "spawn", "call", "cancel", "receive")
+
+
+def pure_sites(program: Program) -> Iterator[Site]:
+    """Pure functions, upcasts and migrations that ask for something (K-02)."""
+    for pure in program.pure:
+        for function in program.reach_of(pure):
+            for call in calls(function, *_ASKS):
+                message = f"{pure.name} is pure and asks for something: {ast.unparse(call)[:60]}"
+                hint = "give the answer back, and let the workflow that calls it ask"
+                yield Site("TL201", call.lineno, message, hint)
+
+
 def asked(reach: list[Function], program: Program) -> tuple[str, ...]:
     """The effect classes that code asks for, as far as its text says."""
     found: dict[str, None] = {}

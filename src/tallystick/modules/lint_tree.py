@@ -60,7 +60,11 @@ class Program:
 
     def reach(self, flow: FlowSite) -> list[Function]:
         """The function of a workflow and all that it names, each once, but no other workflow."""
-        found: list[Function] = [flow.tick]
+        return self.reach_of(flow.tick)
+
+    def reach_of(self, first: Function) -> list[Function]:
+        """A function and all that it names, each once, but no other workflow."""
+        found: list[Function] = [first]
         others = [other.tick for other in self.flows]
         for function in found:
             for node in ast.walk(function):

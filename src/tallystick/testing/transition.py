@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallystick.model import envelopes
+from tallystick.testing.metered import Metered
 from tallystick.testing.sources import built
 from tallystick.testing.world import START_NS, WORLD
 from tallystick.values import canon
@@ -26,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a tick gave."""
+    """What a tick gave, and the steps that the lane counts for it."""
 
     state: Any
     status: str
@@ -35,6 +36,7 @@ class Outcome:
     events: list[Any]
     effects: list[Request]
     logs: list[Any]
+    fuel: int
 
 
 def tick(
@@ -43,11 +45,14 @@ def tick(
     """Run one transition of a reducer in this process; exceptions come out as they are.
 
     Outcomes of effects are given as objects: `Charge.Ok(value=...)`, `Charge.Timeout()`.
+    What the lane would stop, as the end of the fuel, is raised with its code.
     """
     spec = spec_of(workflow)
     made = built(spec.bundle)
     catalogue = made.bundle.catalogue()
-    ctx = Ctx(catalogue, spec.bundle, _Given(spec.name, time_ns(now), key))
+    given = _Given(spec.name, time_ns(now), key)
+    ctx = Ctx(catalogue, spec.bundle, given)
+    fuel = Metered(made, catalogue, catalogue.workflows[spec.name]).fuel(state, event, given)
     after = spec.tick(state, event, ctx)
     known = {spec.bundle.name_of(cls): cls for cls in _classes(spec)}
     return Outcome(
@@ -56,14 +61,15 @@ def tick(
         result=None if ctx.result is None else canon.decode(ctx.result),
         reason=ctx.reason,
         events=[_value(known.get(e.schema), e.value) for e in ctx.emitted],
-        effects=[
-            Request(
-                _value(known.get(e.effect), e.params), e.issuer_ref, e.idempotency_key, e.timeout_ns
-            )
-            for e in ctx.asked
-        ],
+        effects=[_request(known.get(each.effect), each) for each in ctx.asked],
         logs=list(ctx.logs),
+        fuel=fuel,
     )
+
+
+def _request(cls: Any, asked: Any) -> Request:
+    named = (asked.issuer_ref, asked.idempotency_key, asked.timeout_ns)
+    return Request(_value(cls, asked.params), *named)
 
 
 def _classes(spec: Any) -> list[Any]:

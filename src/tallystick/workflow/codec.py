@@ -23,6 +23,7 @@ from tallystick.errors import BadDefinition
 from tallystick.values.schema.annotations import Marker
 from tallystick.values.schema.times import span_of_text, time_of_text
 from tallystick.workflow.records import RecordType
+from tallystick.workflow.sets import ORDERED
 
 Way = Callable[[Any], Any]
 
@@ -75,7 +76,7 @@ def _made(annotation: Any) -> Codec:
     if origin in (list, tuple):
         return _sequence(codec_of(args[0]), origin)
     if origin in (set, frozenset):
-        return _members(codec_of(args[0]), origin)
+        return _members(codec_of(args[0]), ORDERED[origin])
     if origin is dict:
         return _mapping(codec_of(args[0]), codec_of(args[1]))
     if annotation is Decimal:
@@ -183,9 +184,25 @@ def _class(cls: type) -> Codec:
     return AS_IS
 
 
+def hints_of(thing: Any) -> dict[str, Any]:
+    """The annotations of a class or function; refuses one that names what is not there yet."""
+    try:
+        return typing.get_type_hints(thing, include_extras=True)
+    except NameError as why:
+        named = [
+            name for name, given in thing.__annotations__.items() if str(why.name) in repr(given)
+        ]
+        raise BadDefinition(
+            f"{thing.__name__}: {why}",
+            code="schema.unsupported",
+            where={"path": "/" + "".join(named[:1])},
+            hint="name a class that stands above this one; no record contains itself",
+        ) from why
+
+
 def fields_of(cls: Any) -> dict[str, Any]:
     """The annotations of the fields of a record, a dataclass or a struct."""
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)
     if dataclasses.is_dataclass(cls):
         return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
     return {name: hints[name] for name in cls.__struct_fields__}

@@ -16,7 +16,7 @@ from tallystick.errors import BadDefinition
 from tallystick.values.schema.annotations import type_of
 from tallystick.workflow import outside
 from tallystick.workflow.bundle import On, WorkflowSpec
-from tallystick.workflow.codec import AS_IS, Codec, codec_of, fields_of
+from tallystick.workflow.codec import AS_IS, Codec, codec_of, fields_of, hints_of
 from tallystick.workflow.effects import EffectType
 
 RECEIPT: Final = "Receipt"
@@ -112,7 +112,7 @@ def effect_classes(spec: WorkflowSpec) -> list[Any]:
 
 def result_of(spec: WorkflowSpec) -> Any:
     """The annotation of what an async workflow returns."""
-    return typing.get_type_hints(spec.code, include_extras=True).get("return")
+    return hints_of(spec.code).get("return")
 
 
 def key_type(spec: WorkflowSpec, shape: Shape) -> dict[str, Any] | None:
@@ -157,7 +157,7 @@ def _at(cls: Any, path: str) -> Any:
 
 def _hints(spec: WorkflowSpec) -> list[Any]:
     code = spec.tick
-    hints = typing.get_type_hints(code, include_extras=True)
+    hints = hints_of(code)
     count = 2 if spec.is_async else 3
     given = code.__code__.co_varnames[: code.__code__.co_argcount]
     wanted = given[1:2] if spec.is_async else given[:2]
@@ -175,7 +175,7 @@ def _heard(members: list[Any]) -> list[Any]:
 
 def _may_end(spec: WorkflowSpec) -> bool:
     """True unless the next state is annotated, and not with None."""
-    said = typing.get_type_hints(spec.tick, include_extras=True).get("return", type(None))
+    said = hints_of(spec.tick).get("return", type(None))
     return said is Any or type(None) in _members(said)
 
 
