@@ -87,18 +87,24 @@ def _why_tight(
     levels: Levels, flow: Flow, claim: Mapping[str, Any], at: tuple[Origin, int]
 ) -> str | None:
     origin, now_ns = at
-    names = {
-        "world": f"{flow.name} world",
-        "workflow": f"{flow.name} workflow {origin.workflow}",
-        "cell": f"{flow.name} cell {origin.workflow} {origin.key.hex()}",
-        "key": f"{flow.name} key {claim.get('key')}",
-    }
     for scope, most in flow.most.items():
-        if levels.open_at(names[scope]) >= most:
+        if levels.open_at(_place(scope, claim, origin)) >= most:
             return "open"
     if flow.gap_ns is not None and now_ns < flow.earliest_ns(levels.tat_at(place_of(claim))):
         return "rate"
     return None
+
+
+def _place(scope: str, claim: Mapping[str, Any], origin: Origin) -> str:
+    """The one place of a claim that a limit counts at, as `levels.places` names them."""
+    name = claim["flow"]
+    if scope == "world":
+        return f"{name} world"
+    if scope == "key":
+        return f"{name} key {claim.get('key')}"
+    if scope == "workflow":
+        return f"{name} workflow {origin.workflow}"
+    return f"{name} cell {origin.workflow} {origin.key.hex()}"
 
 
 def _over_budget(levels: Levels, flows: Mapping[str, Flow], claims: Claims) -> Denial | None:

@@ -222,7 +222,9 @@ class Compiler:
 
         def work(run: Run) -> Any:
             first = left(run)
-            return right(run) if operate.truth(first) else first
+            if first is False:
+                return first
+            return right(run) if first is True or operate.truth(first) else first
 
         return work
 

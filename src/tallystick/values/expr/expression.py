@@ -46,23 +46,25 @@ class Expression:
 
         `most` bounds the result in bytes: where a stored value is only passed on, it may be large.
         """
-        return self._finish(Run(scope, self._steps, self.strict), most)
+        value = self._work(Run(scope, self._steps, self.strict))
+        if value is True or value is False or value is None:
+            return value
+        return _bounded(value, most)
 
     def evaluate_traced(self, scope: Mapping[str, Any]) -> Traced:
         """The value, and the undefined paths met on the way, in the order they were met."""
         run = Run(scope, self._steps, self.strict)
-        value = self._finish(run, RESULT_MAX)
+        value = _bounded(self._work(run), RESULT_MAX)
         return value, tuple(run.undefined)
 
-    def _finish(self, run: Run, most: int) -> Any:
-        value = self._work(run)
-        if value is True or value is False or value is None:
-            return value
-        if type(value) is Undefined:
-            return None
-        if written_size(value, most + 8) > most + 8:
-            raise fault(BUDGET, f"the result is over {most} bytes")
-        return value
+
+def _bounded(value: Any, most: int) -> Any:
+    """A result: undefined is null, and one over its bound is a fault."""
+    if type(value) is Undefined:
+        return None
+    if written_size(value, most + 8) > most + 8:
+        raise fault(BUDGET, f"the result is over {most} bytes")
+    return value
 
 
 class Template:

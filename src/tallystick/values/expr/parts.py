@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import ge, gt, le, lt
 from typing import Any
 
 from jinja2 import nodes
@@ -16,6 +17,7 @@ from tallystick.values.expr.signature import Signature
 Closure = Callable[[Run], Any]
 
 _ORDERS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
+_SHORT: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def constant(value: Any) -> Closure:
@@ -48,8 +50,19 @@ def comparison(sign: str) -> Callable[[Run, Any, Any], bool]:
         return operate.contains
     if sign == "notin":
         return lambda run, left, right: not operate.contains(run, left, right)
-    symbol = _ORDERS[sign]
-    return lambda _run, left, right: operate.order(symbol, left, right)
+    return _ordering(_ORDERS[sign])
+
+
+def _ordering(symbol: str) -> Callable[[Run, Any, Any], bool]:
+    """`<`, `<=`, `>` or `>=`; two integers, which most are, take the short way."""
+    short = _SHORT[symbol]
+
+    def compare(_run: Run, left: Any, right: Any) -> bool:
+        if type(left) is int and type(right) is int:
+            return short(left, right)
+        return operate.order(symbol, left, right)
+
+    return compare
 
 
 def path_of(node: nodes.Node) -> str:
