@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 import time
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-from rich.console import Console
-from rich.markup import escape
+import click
 
-from tallystick.cli import shapes, show
+from tallystick.cli import gov_show, shapes, show
+from tallystick.cli.documents import document_at, lines_at
 from tallystick.cli.problem import Refused
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
@@ -41,6 +39,8 @@ from tallystick.errors import Rejected
 
 ALL: Final = W + "/proposals"
 ONE: Final = ALL + "/{proposal}"
+STATES: Final = ("submitted", "shadowed", "approved", "applied", "rejected", "stale", "failed")
+_LONG_S: Final = 600.0  # running histories again may take minutes
 _LENGTH: Final = re.compile(r"(\d{1,6})(ms|s|m|h)?")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}
 
@@ -48,10 +48,14 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, None: 1000}
 def _propose(call: Any, options: Options) -> Done:
     ways = [options["patch"], options["bundle"], options["rebase"]]
     if sum(way is not None for way in ways) != 1:
-        raise Rejected("say one of PATCH, --bundle and --rebase", code="request.usage")
+        raise Rejected(
+            "say one of PATCH, --bundle and --rebase",
+            code="request.usage",
+            hint="for example `tally gov propose --bundle app.py`",
+        )
     body: dict[str, Any] = picked(("rebase", "description"), options)
     if options["patch"] is not None:
-        body["patch"] = json.loads(Path(options["patch"]).read_text("utf-8"))
+        body["patch"] = document_at(options["patch"])
     if options["bundle"] is not None:
         from tallystick.cli.sources import bundle_at  # noqa: PLC0415  # only builders need it
 
@@ -77,7 +81,11 @@ def _seal(call: Any, options: Options, decision: str) -> dict[str, Any]:
     from tallystick.values.seal import approval_statement  # noqa: PLC0415
 
     if options["as"] is None:
-        raise Rejected("say --as PRINCIPAL: whose key it is", code="request.usage")
+        raise Rejected(
+            "whose key it is has to be said",
+            code="request.usage",
+            hint=f"add --as PRINCIPAL; the key is {options['sign']}",
+        )
     shown = call.ask(Request("GET", filled(ONE, call, options)))
     world = call.ask(Request("GET", filled(W, call, {})))["world"]
     at_ns = time.time_ns()
@@ -97,12 +105,12 @@ def _seal(call: Any, options: Options, decision: str) -> dict[str, Any]:
 def _shadow(call: Any, options: Options) -> Done:
     body: dict[str, Any] = picked(("tail",), options)
     if options["seed"] is not None:
-        lines = Path(options["seed"]).read_text("utf-8").splitlines()
-        body["seed"] = [json.loads(line) for line in lines if line.strip()]
+        body["seed"] = lines_at(options["seed"])
     if options["receipts"] is not None:
-        body["receipts"] = yaml.safe_load(Path(options["receipts"]).read_text("utf-8"))
+        body["receipts"] = document_at(options["receipts"])
     if options["synthetic"] == "none":
         body["synthetic"] = False
+    call.be_patient(_LONG_S)
     found = call.ask(Request("POST", filled(f"{ONE}/shadow", call, options), body=body))
     diverges = bool(found["report"]["divergences"])
     return Done(found, NO if diverges and options["strict"] else OK)
@@ -110,6 +118,7 @@ def _shadow(call: Any, options: Options) -> Done:
 
 def _prove(call: Any, options: Options) -> Done:
     body = {} if options["tail"] is None else {"tail": _tail(options["tail"])}
+    call.be_patient(_LONG_S)
     found = call.ask(Request("POST", filled(f"{ONE}/prove", call, options), body=body))
     if options["accept"] is not None:
         _accept(call, options, found["verdicts"])
@@ -151,7 +160,7 @@ def _tail(text: str) -> int:
 
 def _apply(call: Any, options: Options) -> Done:
     wait_ms = 0 if options["wait"] is None else _length(options["wait"])
-    call.be_patient(wait_ms / 1000)
+    call.be_patient(wait_ms / 1000 + _LONG_S)
     body: dict[str, Any] = {"wait_ms": wait_ms} if wait_ms else {}
     chosen = dict(_choice(word) for word in options["on"])
     if options["prove"] or chosen:
@@ -159,14 +168,18 @@ def _apply(call: Any, options: Options) -> Done:
     try:
         return Done(call.ask(Request("POST", filled(f"{ONE}/apply", call, options), body=body)))
     except Refused as why:
-        _blockers(call.console, why.where)
+        gov_show.blocked(call.console, why.where)
         raise
 
 
 def _choice(word: str) -> tuple[str, str]:
     verdict, found, action = word.rpartition("=")
     if not found:
-        raise Rejected(f"{word!r} is not VERDICT=ACTION", code="request.usage")
+        raise Rejected(
+            f"{word!r} is not VERDICT=ACTION",
+            code="request.usage",
+            hint="for example --on diverges=pin",
+        )
     return verdict, action
 
 
@@ -177,28 +190,6 @@ def _length(text: str) -> int:
             f"{text!r} is no length of time", code="request.usage", hint="say 30s or 10m"
         )
     return int(found.group(1)) * _UNITS[found.group(2)]
-
-
-def _blockers(console: Console, where: Any) -> None:
-    """What is open, one a line."""
-    for kind, detail in where.get("blockers", ()):
-        place = f"{detail.get('workflow')}[{_key(detail)}]"
-        if kind == "intent_open":
-            held = "" if detail.get("hold") is None else f"  held: {detail['hold']['kind']}"
-            text = f"{detail['intent']}  {detail['effect']}  of {place}{held}"
-        elif kind == "mailbox":
-            text = f"{place}  {detail['events']} events"
-        else:
-            text = f"{place}  {detail.get('status', '')} since seq {detail.get('since_seq', '-')}"
-        console.print(f"  {kind:<12} {escape(text)}", soft_wrap=True, highlight=False)
-
-
-def _key(detail: Any) -> str:
-    """The key of a cell as people wrote it."""
-    from tallystick.values import canon  # noqa: PLC0415  # only a refusal shows keys
-
-    raw = bytes.fromhex(str(detail.get("key", "")))
-    return show.text_of(canon.decode(raw)) if raw else ""
 
 
 def _revoke(call: Any, options: Options) -> Done:
@@ -231,17 +222,6 @@ VOTE = (
 REPORTED = {"proposal": str, "seq": int, "report_hash": HASH, "report": ANY}
 
 
-def _reported(console: Console, value: Any) -> None:
-    """What a report says in a few lines."""
-    report = value["report"]
-    console.print(f"{value['proposal']}  {value['report_hash']}", soft_wrap=True)
-    for name in ("totals", "verdicts", "statement"):
-        if name in report:
-            console.print(f"{name}: {escape(show.text_of(report[name]))}", soft_wrap=True)
-    for row in [*report.get("divergences", ()), *report.get("rows", ())][:20]:
-        console.print(f"  {escape(show.text_of(row))}", soft_wrap=True, highlight=False)
-
-
 VOTED = {"proposal": str, "seq": int, "decision": str, "approvals": int, "needed": int}
 
 VERBS = (
@@ -257,12 +237,13 @@ VERBS = (
             opt("authority", "structural: grant what is asked for", default="structural"),
         ),
         {"proposal": str, "bundle": HASH, "manifest": HASH, "summary": ANY, "seq": int},
+        gov_show.proposed,
     ),
     Verb(
         "gov ls",
         "changes that were proposed",
         reads(ALL, "state", "limit", "after", "at"),
-        (opt("state", "only in this state"), LIMIT, AFTER, AT),
+        (opt("state", "only in this state", type=click.Choice(STATES)), LIMIT, AFTER, AT),
         shapes.items(PROPOSAL),
         show.columns("proposal", "state", "author", "votes", "needed", "bundle"),
     ),
@@ -280,6 +261,7 @@ VERBS = (
             "code": (str, None),
             "as_of": int,
         },
+        gov_show.proposal,
     ),
     Verb(
         "gov shadow",
@@ -290,11 +272,15 @@ VERBS = (
             opt("tail", "how many inputs back", type=int),
             opt("seed", "events to send behind them: a file of JSON lines"),
             opt("receipts", "answers to effects: a YAML file"),
-            opt("synthetic", "none: what nothing answers stays pending"),
+            opt(
+                "synthetic",
+                "none: what nothing answers stays pending",
+                type=click.Choice(["smallest", "none"]),
+            ),
             flag("strict", "a divergence is a no"),
         ),
         {**REPORTED, "complete": bool},
-        _reported,
+        gov_show.reported,
     ),
     Verb(
         "gov prove",
@@ -307,7 +293,7 @@ VERBS = (
             opt("authority", "as it was proposed", default="structural"),
         ),
         {**REPORTED, "verdicts": ANY},
-        _reported,
+        gov_show.reported,
     ),
     Verb("gov approve", "say yes to a proposal", _vote("approve"), VOTE, VOTED),
     Verb("gov reject", "say no to a proposal; one no is final", _vote("reject"), VOTE, VOTED),

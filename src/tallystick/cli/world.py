@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import click
@@ -60,20 +59,13 @@ def _fork(call: Call, options: Options) -> Done:
     if options["at"] is not None:
         body["at"] = options["at"]
     if options["edit"]:
-        body["edits"] = _edits(options["edit"])
+        from tallystick.cli.documents import document_at  # noqa: PLC0415  # only a what-if needs it
+
+        body["edits"] = document_at(options["edit"])
     chosen = dict(_pair(word) for word in options["pending_for"])
     if chosen:
         body["pending_for"] = chosen
     return Done(call.ask(Request("POST", filled(W + "/forks", call, {}), body=body)))
-
-
-def _edits(path: str) -> Any:
-    import yaml  # noqa: PLC0415  # only a what-if needs it
-
-    try:
-        return yaml.safe_load(Path(path).read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as why:
-        raise click.BadParameter(f"{path}: {why}") from why
 
 
 def _pair(word: str) -> tuple[str, str]:

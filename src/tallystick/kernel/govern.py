@@ -142,6 +142,7 @@ def revoke_grant(world: World, given: RevokeGrant) -> Frame:
             f"no grant {given.name} in the active manifest, and none was minted",
             code="grant.unknown",
             where={"grant": given.name},
+            hint=f"known: {', '.join(sorted(world.active.catalogue.grants)[:20]) or 'none'}",
         )
     draft = Draft(world)
     stamp = draft.stamp(given.sample)

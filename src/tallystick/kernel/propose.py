@@ -44,7 +44,10 @@ def propose(world: World, given: Propose) -> Frame:
     if given.base != world.manifest:
         raise stale("the patch was made for another manifest", where)
     if given.manifest == world.manifest:
-        raise Conflict("the candidate is what is active", code="gov.no_change", where=where)
+        hint = "this bundle runs already: propose another one"
+        raise Conflict(
+            "the candidate is what is active", code="gov.no_change", where=where, hint=hint
+        )
     if world.proposals.full:
         message = "too many proposals wait"
         raise Conflict(message, code="gov.too_many", where=where, hint="reject some")

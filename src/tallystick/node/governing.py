@@ -317,23 +317,22 @@ def refusal(ident: str, answer: Answer) -> TallyError:
         f"blocked: {_counted(detail)}",
         code=detail["code"],
         where=where,
-        hint=f"finish or cancel them, or `tally gov prove {ident}`",
+        hint=f"finish or cancel them, wait with --wait 10m, or `tally gov prove {ident}`",
     )
 
 
+_WORDS: Final = {
+    "cell_open": ("cell open", "cells open"),
+    "intent_open": ("intent open", "intents open"),
+    "mailbox": ("mailbox with events", "mailboxes with events"),
+    "ready": ("cell ready", "cells ready"),
+}
+
+
 def _counted(detail: Mapping[str, Any]) -> str:
-    words = {
-        "cell_open": "cell",
-        "intent_open": "intent",
-        "mailbox": "mailbox",
-        "ready": "ready cell",
-    }
     kinds = [kind for kind, _ in detail["blockers"]]
-    parts = [
-        f"{kinds.count(kind)} {word}{'s' if kinds.count(kind) > 1 else ''} open"
-        for kind, word in words.items()
-        if kind in kinds
-    ]
+    counts = {kind: kinds.count(kind) for kind in _WORDS if kind in kinds}
+    parts = [f"{count} {_WORDS[kind][count > 1]}" for kind, count in counts.items()]
     more = detail["count"] - len(kinds)
     return ", ".join([*parts, f"{more} more"] if more else parts)
 
@@ -384,5 +383,8 @@ def _patch_of(reader: Reader, world: str, ident: str) -> dict[str, Any]:
                 found: dict[str, Any] = canon.decode(data)
                 return found
     raise UnknownName(
-        f"no proposal {ident} here", code="gov.unknown_proposal", where={"proposal": ident}
+        f"no proposal {ident} here",
+        code="gov.unknown_proposal",
+        where={"proposal": ident},
+        hint="`tally gov ls` lists them",
     )

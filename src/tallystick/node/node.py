@@ -402,7 +402,10 @@ class Node:
         self.check_alias(name)
         if name in self.names:
             raise Conflict(
-                f"a world {name} exists already", code="world.exists", where={"world": name}
+                f"a world {name} exists already",
+                code="world.exists",
+                where={"world": name},
+                hint="choose another name",
             )
 
     def check_alias(self, name: str) -> None:

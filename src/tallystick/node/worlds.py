@@ -87,9 +87,7 @@ def world_at(
     rows = [row for row in journal.snapshots(world_id) if seq is None or row.seq <= seq]
     pinned = rows[-1] if rows else None
     if seq is not None and not 1 <= seq <= journal.head(world_id).seq:
-        raise UnknownName(
-            f"the journal has no sequence {seq}", code="journal.no_seq", where={"seq": seq}
-        )
+        raise _no_seq(seq, journal.head(world_id).seq)
     world = open_world(
         world_id,
         journal.read(world_id, after=0 if pinned is None else pinned.seq, upto=seq),
@@ -100,6 +98,15 @@ def world_at(
     )
     world.read_only = seq is not None or world.frozen
     return world
+
+
+def _no_seq(seq: int, head: int) -> UnknownName:
+    return UnknownName(
+        f"the journal has no sequence {seq}",
+        code="journal.no_seq",
+        where={"seq": seq},
+        hint=f"it has those from 1 to {head}",
+    )
 
 
 class ForkOrder(NamedTuple):
