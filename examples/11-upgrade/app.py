@@ -1,4 +1,4 @@
-"""Version 2 of a small shop: older events are read as newer ones, open work blocks the change."""
+"""Version 2 of a small shop: older events and states are read as newer ones."""
 
 from tallystick import Bundle, Ctx, Effect, Nat, Record
 
@@ -24,7 +24,12 @@ class Print(Effect[Printed], executor="printer", timeout="1m"):
     cents: Nat
 
 
-class Till(Record):
+class TillBefore(Record, name="Till"):
+    cents: Nat = 0
+    receipts: Nat = 0
+
+
+class Till(Record, version=2):
     cents: Nat = 0
     receipts: Nat = 0
     foreign: Nat = 0
@@ -35,7 +40,7 @@ def sold_1_2(old: Sold) -> SoldIn:
     return SoldIn(till=old.till, cents=old.cents, currency="EUR")
 
 
-@app.workflow(key="till", lifecycle="entity", effects=[Print])
+@app.workflow(key="till", lifecycle="entity", effects=[Print], state_version=2)
 def till(state: Till | None, event: SoldIn | Print.Settled, ctx: Ctx) -> Till:
     held = state or Till()
     match event:
@@ -49,3 +54,8 @@ def till(state: Till | None, event: SoldIn | Print.Settled, ctx: Ctx) -> Till:
         case Print.Failed(code=code):
             ctx.log("no receipt", code=code)
     return held
+
+
+@app.migrate(till, 1, 2)
+def till_1_2(old: TillBefore) -> Till:
+    return Till(cents=old.cents, receipts=old.receipts)

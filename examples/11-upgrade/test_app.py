@@ -1,21 +1,15 @@
-"""Blocked while a receipt prints, applied after the drain; the old event reaches the new code."""
+"""Blocked while a receipt prints, applied after the drain; old events and states are read on."""
 
 from pathlib import Path
 
 import app as example
 import pytest
 from tallystick.errors import NotQuiescent
+from tallystick.model.records import StateMigrated
 from tallystick.testing import TestWorld, ok
 
 NEW = Path(example.__file__).read_text("utf-8")
-OLD = (
-    NEW.replace("event: SoldIn |", "event: Sold |")
-    .replace('case SoldIn(cents=cents, currency="EUR"):', "case Sold(cents=cents):")
-    .replace(
-        "        case SoldIn():\n            return held.replace(foreign=held.foreign + 1)\n", ""
-    )
-    .replace("@app.upcast(Sold, SoldIn)\n", "")
-)
+OLD = Path(example.__file__).with_name("v1.py").read_text("utf-8")
 
 
 def names(world):
@@ -36,5 +30,7 @@ def test_an_upgrade_waits_for_open_work():
     world.send(known["SoldIn"](till="a", cents=9, currency="CHF"))
     state = world.cell("till/till@1", "a").state
     assert (state.cents, state.receipts, state.foreign) == (570, 1, 1)
+    (moved,) = world.records(StateMigrated)
+    assert (moved.from_, moved.to) == (1, 2)
     world.settle(known["Print"], ok(known["Printed"](number=2)))
     world.assert_replays()

@@ -295,8 +295,15 @@ VERBS = (
         {**REPORTED, "verdicts": ANY},
         gov_show.reported,
     ),
-    Verb("gov approve", "say yes to a proposal", _vote("approve"), VOTE, VOTED),
-    Verb("gov reject", "say no to a proposal; one no is final", _vote("reject"), VOTE, VOTED),
+    Verb("gov approve", "say yes to a proposal", _vote("approve"), VOTE, VOTED, gov_show.voted),
+    Verb(
+        "gov reject",
+        "say no to a proposal; one no is final",
+        _vote("reject"),
+        VOTE,
+        VOTED,
+        gov_show.voted,
+    ),
     Verb(
         "gov apply",
         "switch to the bundle of a proposal",

@@ -86,12 +86,39 @@ def reported(console: Console, value: Any) -> None:
     _line(console, f"{value['proposal']}  {value['report_hash']}")
     for name in ("totals", "verdicts"):
         if name in report:
-            held = ", ".join(f"{count} {word}" for word, count in report[name].items())
+            held = ", ".join(f"{word} {count}" for word, count in report[name].items())
             _line(console, f"{name}: {held}")
     if "statement" in report:
         _line(console, report["statement"])
-    rows = [*report.get("divergences", ()), *report.get("rows", ())]
-    _rows(console, [_difference(row) for row in rows])
+    _rows(console, [*_changes(report), *(_difference(row) for row in report.get("rows", ()))])
+    if not value.get("complete", True):
+        _line(console, "stopped before its end, so it cannot be approved: take a shorter --tail")
+    elif "complete" in value:
+        _line(console, f"next: tally gov approve {value['proposal']}")
+
+
+def voted(console: Console, value: Any) -> None:
+    """A word on a proposal, and how many are missing."""
+    missing = value["needed"] - value["approvals"]
+    ident = value["proposal"]
+    if value["decision"] != "approve":
+        _line(console, f"{ident} is rejected")
+    elif missing > 0:
+        _line(console, f"{ident} has {value['approvals']} of {value['needed']} approvals")
+    else:
+        _line(console, f"{ident} is approved")
+        _line(console, f"next: tally gov apply {ident}")
+
+
+def _changes(report: Mapping[str, Any]) -> Iterator[str]:
+    """What a shadow found: states by what differs inside, all else where it differs first."""
+    for row in report.get("divergences", ()):
+        if row["kind"] != "state":
+            yield _difference(row)
+    for row in report.get("state_deltas", ()):
+        for part in row["diff"]:
+            sides = " -> ".join(show.text_of(part.get(name)) for name in ("live", "shadow"))
+            yield f"state  {row['workflow']}[{show.text_of(row['key'])}]  {part['path']}: {sides}"
 
 
 def _difference(row: Mapping[str, Any]) -> str:

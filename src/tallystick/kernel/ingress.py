@@ -27,13 +27,23 @@ TAGS_MAX = 64
 ORIGINS = frozenset({"external", "system", "governance"})
 
 
+def _read_only(world: World) -> Unavailable:
+    where = {"world": world.id}
+    if not world.frozen:
+        return Unavailable("the world is read-only", code="ingress.read_only", where=where)
+    return Unavailable(
+        "the world is frozen: its name means another one now",
+        code="ingress.read_only",
+        where=where,
+        hint="send to the name; `tally world alias` moves it back",
+    )
+
+
 # tidy: the order of the questions is the rule.
 def submit_event(world: World, given: Submit) -> Frame:
     """Admit one event from outside, or refuse it."""
     if world.read_only:
-        raise Unavailable(
-            "the world is read-only", code="ingress.read_only", where={"world": world.id}
-        )
+        raise _read_only(world)
     _check_door(world, given)
     admitted = admit_value(world, given)
     sample, schema, _, _, key, tags, idem_key, origin, principal = given
