@@ -114,7 +114,7 @@ def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch):
 
     def broken(base: str, index: int) -> Any:
         out = plain(base, index)
-        out.invariant, out.message = "trace", "planted"
+        out.invariant, out.message = "I14", "planted"
         return out
 
     monkeypatch.setattr(simulate, "run_seed", broken)

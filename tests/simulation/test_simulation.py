@@ -36,7 +36,8 @@ REPORTED = {
 @pytest.mark.slow
 @pytest.mark.clause("K-13", "K-19", "K-26", "K-36", "K-37", "X-07", "X-14")
 @pytest.mark.invariant("I1", "I2", "I3", "I4", "I5", "I8", "I9", "I10", "I11", "I12", "I15", "I17")
-@pytest.mark.invariant("I13", "I26")
+@pytest.mark.invariant("I13", "I16", "I18", "I19", "I22", "I23", "I24", "I25", "I26", "I27", "I28")
+@pytest.mark.invariant("I29", "I30", "I31", "I32", "I33", "I34", "I35", "I36", "I37", "I38", "I39")
 @pytest.mark.parametrize("part", range(5))
 def test_no_seed_breaks_an_invariant(part: int) -> None:
     """RL-15, in small: crashes, bad disks, forged receipts and wild clocks break nothing."""

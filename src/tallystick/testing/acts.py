@@ -113,6 +113,7 @@ class Acts:
         sim.journal.sweep(driver.world.id, keep)
         self.swept = True
         sim.points.at("gc.swept")
+        sim.trail.check_I21(sim.journal)
 
     def _fork(self, decision: Decision) -> None:
         sim, driver = self.sim, self._driver()

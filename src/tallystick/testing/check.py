@@ -19,14 +19,16 @@ from tallystick.model.abi import Runner
 from tallystick.model.frames import GENESIS, Sealed, verify_chain
 from tallystick.model.records import (
     BundleActivate,
+    EffectAttempted,
     IntentDenied,
     IntentOpened,
     KeyRevoked,
     KeyTrusted,
+    ProgressNoted,
     ReceiptSettled,
 )
 from tallystick.node.driver import Published
-from tallystick.testing.check_records import Judgements, check_I13
+from tallystick.testing.check_records import Judgements, Progresses, check_I13
 from tallystick.testing.violation import Violation, must
 from tallystick.values import canon, seal
 
@@ -64,6 +66,8 @@ class Trail:
         self.keys: dict[str, bytes] = {}
         self.manifest = GENESIS
         self.judgements = Judgements()
+        self._activations: list[int] = []
+        self.progress = Progresses()
         self.acks: list[Ack] = []
 
     @property
@@ -79,21 +83,26 @@ class Trail:
         for frame in batch.frames:
             self.check_I10(frame)
             first, records = frame.seq, check_I13(frame, batch.blobs)
-            self._pass_time(records[0])
+            self.check_I25(records[0])
             self._judged(first, records)
             self.frames.append(frame)
             for i, record in enumerate(records):
                 self._note(first + i, record)
 
-    def _pass_time(self, first: Any) -> None:
-        """Logical time is that of the stamp; without one it is the next."""
+    def check_I25(self, first: Any) -> None:  # noqa: N802
+        """Logical time is the next at least, whatever the wall clock says."""
         stamp = getattr(first, "stamp", None)
-        self._logical_ns = self._logical_ns + 1 if stamp is None else stamp.logical_ns
+        wanted = self._logical_ns + 1
+        if stamp is not None:
+            wanted = max(wanted, stamp.now_ns)
+            must(stamp.logical_ns == wanted, "I25", "logical time is not the next one")
+        self._logical_ns = wanted
 
     def _note(self, seq: int, record: Any) -> None:
         self.records.append(record)
         if isinstance(record, IntentOpened | IntentDenied):
             self.judgements.check_I26(record, self.manifest, self._logical_ns)
+            self.judgements.check_I27(record)
         if isinstance(record, IntentOpened):
             self.check_I12(record)
             must(record.intent not in self.opened, "I3", f"opened twice, again at {seq}")
@@ -102,8 +111,13 @@ class Trail:
             self.check_I3(seq, record)
             if record.source == "executor":
                 self.check_I22(seq, record)
+        elif isinstance(record, ProgressNoted | EffectAttempted):
+            is_open = record.intent in self.opened and record.intent not in self.settled
+            must(is_open, "I24", f"{type(record).__name__} of what is not open")
+            self.progress.check_I24(record)
         elif isinstance(record, BundleActivate):
             self.manifest = record.to
+            self._activations.append(seq)
         elif isinstance(record, KeyTrusted):
             self.keys[record.key] = record.public_key
         elif isinstance(record, KeyRevoked):
@@ -192,6 +206,16 @@ class Trail:
         good = seal.verify(public, statement, record.seal)
         must(good or record.status == "rejected", "I22", f"seq {seq}: the seal is not good")
 
+    def check_I21(self, journal: History) -> None:  # noqa: N802
+        """A collection leaves what open intents and the newest snapshot need."""
+        for intent, record in self.opened.items():
+            if intent not in self.settled and record.params is None:
+                there = journal.blob(self.world, record.params_hash or b"")
+                must(there is not None, "I21", f"the parameters of {intent.hex()[:8]} are gone")
+        for row in journal.snapshots(self.world)[-1:]:
+            there = journal.blob(self.world, row.document)
+            must(there is not None, "I21", f"the snapshot at {row.seq} is gone")
+
     # ---- answers and jobs -------------------------------------------------------------------
 
     def check_I5_answer(self, ack: Ack) -> None:  # noqa: N802
@@ -257,7 +281,9 @@ class Trail:
         blobs = StagedBlobs(journal, self.world)
         world = open_world(self.world, [], blobs, runner, settings=self.settings)
         found = verify(world, journal.read(self.world)).first
-        must(found is None, "I15", f"run again: {found}")
+        # What ran before the last change of definitions runs under those recorded then.
+        old = found is not None and found.seq < self._activations[-1]
+        must(found is None, "I28" if old else "I15", f"run again: {found}")
 
     def check_I20(self, world: World, journal: History) -> None:  # noqa: N802
         """A delta is cleared only after its snapshot is durable: clean roots are on disk."""

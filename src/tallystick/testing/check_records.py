@@ -13,10 +13,12 @@ from typing import Any, Final
 from tallystick.errors import NotCanonical
 from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import (
+    EffectAttempted,
     EventAdmitted,
     IntentDenied,
     IntentOpened,
     Judged,
+    ProgressNoted,
     Record,
     load_record,
 )
@@ -73,6 +75,7 @@ class Judgements:
 
     def __init__(self) -> None:
         self._given: dict[tuple[bytes, str, str, str], tuple[Any, Any]] = {}
+        self._given_to: dict[str, tuple[str, bytes]] = {}
 
     def check_I26(  # noqa: N802 - named by the invariant
         self, record: IntentOpened | IntentDenied, manifest: bytes, logical_ns: int
@@ -96,6 +99,30 @@ class Judgements:
         verdict = (grant, judged.policy)
         known = self._given.setdefault(place, verdict)
         must(known == verdict, "I26", f"{record.effect}: {verdict} where it was {known}")
+
+    def check_I27(self, record: IntentOpened | IntentDenied) -> None:  # noqa: N802
+        """Origins are the kernel's word; what a cell was given serves that cell alone."""
+        kind = record.origin.kind
+        must(kind in ("workflow", "system", "governance"), "I27", f"{kind} is no origin")
+        grant = record.judged.capability
+        if grant is not None and "~" in grant.grant:
+            cell = (record.origin.workflow, record.origin.key)
+            must(self._given_to.setdefault(grant.grant, cell) == cell, "I27", "a grant was lent")
+
+
+class Progresses:
+    """How far each open intent has told its progress."""
+
+    def __init__(self) -> None:
+        self._told: dict[bytes, int] = {}
+
+    def check_I24(self, record: ProgressNoted | EffectAttempted) -> None:  # noqa: N802
+        """Progress grows within an attempt."""
+        if isinstance(record, EffectAttempted):
+            self._told.pop(record.intent, None)
+            return
+        must(record.seq > self._told.get(record.intent, 0), "I24", "progress does not grow")
+        self._told[record.intent] = record.seq
 
 
 def _check_denied(record: IntentDenied) -> None:

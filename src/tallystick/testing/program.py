@@ -9,7 +9,7 @@ The reducers are user code: the reference model calls them too, and nothing else
 # tidy: the workflows and the words that they obey are one program.
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ RECEIPT: Final = "sys/EffectReceiptEnvelope@1"
 REJECTED: Final = "sys/EffectReceiptRejected@1"
 PROGRESS: Final = "sys/EffectStreamFrame@1"
 CANCEL: Final = "sys/CancelRequested@1"
+ANSWERS: Final = (RECEIPT, REJECTED, PROGRESS)
 
 CHARGE: Final = "sim/charge@1"
 TIMER: Final = "sys/timer.set@1"
@@ -57,6 +58,16 @@ class Spec:
     on_fault: str = "fail"
     effects: frozenset[str] = frozenset()
     keyed: bool = True
+
+    @property
+    def is_entity(self) -> bool:
+        """True for one that rests between events and reopens."""
+        return self.lifecycle == "entity"
+
+    @property
+    def after_fault(self) -> str:
+        """The status of a cell whose tick has faulted."""
+        return "suspended" if self.on_fault == "suspend" else "failed"
 
 
 _ASKS: Final = frozenset({CHARGE, TIMER, SPAWN, CALL, UNDO})
@@ -259,11 +270,6 @@ def script(state: Any, event: Any, ctx: Any) -> Outcome:
     return Outcome(kept, turn.status, result, effects=turn.effects, events=turn.events)
 
 
-def plain(state: Any) -> Outcome:
-    """What a reducer means that answers with a bare state."""
-    return Outcome(state)
-
-
 def _heard(tag: str, value: Mapping[str, Any]) -> str:
     if tag == "Receipt":
         return f"{value['issuer_ref']}:{value['status']['$tag']}"
@@ -308,6 +314,30 @@ REDUCERS: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
     "account": account,
     "ledger": ledger,
 }
+
+
+def outcome(spec: Spec, state: Any, event: Any, ctx: Any) -> Outcome | None:
+    """What the reducer of a workflow answers; None when it raises."""
+    try:
+        out = REDUCERS[spec.reducer](state, event, ctx)
+    except ValueError:
+        return None
+    return out if isinstance(out, Outcome) else Outcome(out)
+
+
+def routes_of(schema: str, value: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bytes], bool]]:
+    """The cells that an event goes to, and whether a missing one is created."""
+    for event, workflow, field, create in ROUTES:
+        if event == schema:
+            yield (workflow, canon.encode(value[field]) if field else b""), create
+
+
+def envelope(status: str, ref: str) -> tuple[str, dict[str, Any]]:
+    """What a reducer reads of a receipt: its schema, and the fields that these look at."""
+    if status == "rejected":
+        return REJECTED, {"issuer_ref": ref}
+    return RECEIPT, {"issuer_ref": ref, "status": {"$tag": status}}
+
 
 FUNCTIONS: Final = {
     (MODULE, name.split("/")[1].split("@")[0]): REDUCERS[spec.reducer]

@@ -8,6 +8,7 @@ from typing import Any
 from tallystick.kernel.inputs import Operate, Sample, Submit
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
+from tallystick.model.records import EventAdmitted, ReceiptSettled
 from tallystick.modules.python import PythonRunner
 from tallystick.node.driver import Published
 from tallystick.testing import program
@@ -25,14 +26,45 @@ class ScriptScene:
     def __init__(self, config: Config) -> None:
         self.bundles = [bundle_of(config.limits), bundle_of({**config.limits, "fuel": 9})]
         self.runner = PythonRunner(program.FUNCTIONS)
-        bounds = config.bounds()
-        self.model = Model({bundle.manifest: bounds for bundle in self.bundles})
+        self.bounds = config.bounds()
+        self.model = Model({bundle.manifest: self.bounds for bundle in self.bundles})
+        self._fence: dict[bytes, int] = {}
         self._resumed: dict[tuple[str, bytes], int] = {}
 
     def frame(self, seq: int, records: Sequence[Any], content: Content) -> None:
         """The model explains the frame, record by record; it needs no blobs."""
         del content
+        first = records[0]
+        if isinstance(first, EventAdmitted):
+            self.check_I9(first)
+            self.check_I42(first)
+        elif isinstance(first, ReceiptSettled):
+            self.check_I23(first)
         self.model.frame(seq, records)
+
+    def check_I9(self, record: EventAdmitted) -> None:  # noqa: N802 - named by the invariant
+        """One Idempotency-Key is admitted once within its window."""
+        if record.idem_key is None or record.stamp is None:
+            return
+        now, before = record.stamp.logical_ns, self._fence.get(record.idem_key.key)
+        window = self.bounds["idempotency_window"]
+        must(before is None or before + window <= now, "I9", "one key was admitted twice")
+        self._fence[record.idem_key.key] = now
+
+    def check_I23(self, record: ReceiptSettled) -> None:  # noqa: N802
+        """What an executor says is readable, or it was rejected."""
+        if record.source == "executor":
+            status = record.status
+            must(status in ("ok", "error", "rejected"), "I23", f"no executor says {status}")
+            readable = status != "ok" or canon.decode(record.payload or b"").keys() == {"ref"}
+            must(readable, "I23", "an unreadable receipt was taken for good")
+
+    def check_I42(self, record: EventAdmitted) -> None:  # noqa: N802
+        """A full mailbox takes no more from outside."""
+        for target in record.to:
+            cell = self.model.there.cells.get((target.workflow, target.key))
+            room = cell is None or len(cell["mail"]) < self.bounds["mailbox_max"]
+            must(room, "I42", f"{target.workflow} took more than its mailbox holds")
 
     def inputs(self, decision: Decision, sample: Sample) -> list[Any]:
         """The event as it was drawn, which may be a bad one."""
@@ -51,7 +83,7 @@ class ScriptScene:
     def wanted(self, sample: Sample) -> list[Any]:
         """Resume suspended cells; what faults again is skipped first."""
         made = []
-        for (workflow, key), cell in self.model.cells.items():
+        for (workflow, key), cell in self.model.there.cells.items():
             if cell["status"] != "suspended":
                 continue
             again = self._resumed.get((workflow, key), 0)
@@ -71,9 +103,9 @@ class ScriptScene:
             # A call waits for its child, and two cells may wait for each other.
             good = known["effect"].startswith("sys/workflow.")
             must(good, "I3", f"{known['effect']} {intent.hex()[:8]} never settled")
-        must(not self.model.ring, "I18", "cells are ready and do not run")
+        must(not self.model.there.ring, "I18", "cells are ready and do not run")
         there = sum(1 for store in world.cells.values() for _ in store.entries())
-        mine = self.model.cells
+        mine = self.model.there.cells
         must(there == len(mine), "I2", f"{there} cells, the model has {len(mine)}")
         for (workflow, key), known in mine.items():
             cell = world.cell(CellId(workflow, key))
