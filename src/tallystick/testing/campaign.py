@@ -114,6 +114,8 @@ def catch(name: str, plant: Defect, base: str, *, within: int = CAUGHT_WITHIN) -
         seed = seed_of(base, index)
         with plant():
             out = simulate(seed)
+        # A defect that no longer fits the product breaks it at once, which shows nothing.
+        assert "TypeError" not in out.message, f"{name} does not fit: {out.message}"
         if out.invariant is None or simulate(seed).invariant is not None:
             continue
         with plant():

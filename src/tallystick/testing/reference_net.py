@@ -203,7 +203,7 @@ class Model:
     def _join(self) -> bool:
         for (group, name), numbers in self._waiting().items():
             rules = self.net.steps[name].join or {}
-            wanted = {"all": 10**9, "any": 1}.get(rules["mode"], rules.get("n", 1))
+            wanted = {"all": 10**9, "any": 1, "n_of_m": int(rules.get("n", 1))}[rules["mode"]]
             if len(numbers) >= wanted or len(numbers) == self._live(group):
                 self._fire(group, name, numbers)
                 return True

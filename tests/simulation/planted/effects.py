@@ -81,8 +81,8 @@ def fork_redispatches():
 
 
 def apply_ignores_open_intents():
-    def named(world):
-        first, _ = _named(world)
+    def named(world, *most):
+        first, _ = _named(world, *most)
         kept = [
             blocker
             for blocker in first
