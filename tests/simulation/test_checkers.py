@@ -38,6 +38,7 @@ def broken_by(net: Net, state: dict[str, Any], told: list[dict[str, Any]]) -> st
     return None
 
 
+BOTH = {"event": "next.evaluated", "mode": "exclusive", "step": "s0", "matched": [0, 1]}
 FINISHED = {"event": "playbook.finished"}
 QUIET = [{"event": "playbook.quiescent"}, *({"event": "step.scheduled", "run": r} for r in "ab")]
 DONE = {"event": "loop.done", "run": "r1", "step": "s0"}
@@ -52,10 +53,7 @@ ITERATED = [{"event": "loop.iteration.done", "run": "r1"}] * 3
         ("I34", WORKING, BEGUN, TOLD[1:]),
         ("I34", WORKING, {**BEGUN, "groups": {"g0": {"live": 2}}}, TOLD),
         ("I35", WORKING, BEGUN, [TOLD[1], TOLD[0]]),
-        (
-            "I35", WORKING, BEGUN,
-            [*TOLD, {"event": "next.evaluated", "mode": "exclusive", "step": "s0", "matched": [0, 1]}],
-        ),
+        ("I35", WORKING, BEGUN, [*TOLD, BOTH]),
         ("I37", WORKING, {**BEGUN, "phase": "done", "status": "success"}, TOLD),
         ("I38", WORKING, BEGUN, [*TOLD, FINISHED, FINISHED]),
         ("I38", WORKING, BEGUN, [*TOLD, *QUIET]),
