@@ -101,4 +101,5 @@ def full_report(case: Case, folder: Path, seed: int, *, full: bool) -> dict[str,
         "control": {"planted": case.planted, "found": found},
         "machine": report.machine(folder),
         "commit": report.commit(),
+        "src": report.src(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ FIELDS = {
     "rows",
     "seed",
     "sizes",
+    "src",
 }
+HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def problems(found: dict[str, Any]) -> list[str]:
@@ -44,7 +47,7 @@ def problems(found: dict[str, Any]) -> list[str]:
         wrong.append("it found the product wrong, or nothing")
     if found["control"]["planted"] != case.planted or not found["control"]["found"]:
         wrong.append("no control")
-    if not re.fullmatch(r"[0-9a-f]{40}", found["commit"]):
+    if not (HASH.fullmatch(found["commit"]) and HASH.fullmatch(found["src"])):
         wrong.append("of no commit")
     return wrong
 
@@ -67,6 +70,7 @@ def test_each_case_has_a_report_that_counts(path: Path) -> None:
         ({"figures": {}}, "it found the product wrong, or nothing"),
         ({"ok": False}, "it found the product wrong, or nothing"),
         ({"commit": "unknown"}, "of no commit"),
+        ({"src": "unknown"}, "of no commit"),
         ({"at": "at-99"}, "no such case"),
         ({"seed": None}, "nobody could run it again"),
         ({"more": 1}, "fields ['more']"),
@@ -76,3 +80,16 @@ def test_a_report_that_does_not_count_is_found(change: dict[str, Any], said: str
     """RL-21 control: without control, figures, seed or commit there is no credit."""
     good = json.loads((report.REPORTS / "at-01.json").read_text("utf-8"))
     assert problems(good | change) == [said]
+
+
+def test_the_tree_of_a_report_is_the_tree_of_a_commit() -> None:
+    """RL-21: what was tested can be found again in the history, whatever its commit is called."""
+    if report.commit() == "unknown":
+        pytest.skip("this is no checkout")
+    there = subprocess.run(
+        ["git", "status", "--porcelain", "--", "src"], capture_output=True, cwd=report.ROOT
+    )
+    if there.stdout:
+        assert report.src() != report.src_of("HEAD")
+    else:
+        assert report.src() == report.src_of("HEAD")

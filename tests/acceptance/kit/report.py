@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -49,8 +50,33 @@ def _ms(seconds: float) -> float:
 
 
 def commit() -> str:
-    """The commit that was tested."""
+    """The commit that was tested, or the one that what was tested began from."""
+    return _git("rev-parse", "HEAD")
+
+
+def src() -> str:
+    """The hash of the tree of src/ as it was tested, written down or not.
+
+    A commit is renamed when its history moves; `git rev-parse COMMIT:src` finds this one again.
+    """
+    with tempfile.TemporaryDirectory(prefix="tally-tree-") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        _git("add", "--all", "src", **index)
+        return _git("write-tree", "--prefix=src/", **index)
+
+
+def src_of(named: str) -> str:
+    """The hash of the tree of src/ in a commit."""
+    return _git("rev-parse", f"{named}:src")
+
+
+def _git(*words: str, **more: str) -> str:
     done = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False
+        ["git", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, **more},
     )
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip() if done.returncode == 0 and done.stdout else "unknown"
