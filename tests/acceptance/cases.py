@@ -8,6 +8,7 @@ from typing import Final
 from tests.acceptance import (
     at_01,
     at_02,
+    at_03,
     at_04,
     at_05,
     at_06,
@@ -15,6 +16,7 @@ from tests.acceptance import (
     at_08,
     at_09,
     at_10,
+    at_11,
     at_12,
     at_13,
     at_14,
@@ -47,6 +49,7 @@ from tests.acceptance.case import Case
 _MODULES: Final = (
     at_01,
     at_02,
+    at_03,
     at_04,
     at_05,
     at_06,
@@ -54,6 +57,7 @@ _MODULES: Final = (
     at_08,
     at_09,
     at_10,
+    at_11,
     at_12,
     at_13,
     at_14,
