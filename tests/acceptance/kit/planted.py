@@ -26,7 +26,7 @@ from tallystick.node.engine import Engine
 from tallystick.node.hosted import Hosted
 from tallystick.node.node import Node
 from tallystick.node.outside import Outside
-from tests.acceptance.kit import planted_guards
+from tests.acceptance.kit import planted_guards, planted_layers
 from tests.simulation import planted as simulated
 
 GAP_S: Final = 0.15
@@ -214,6 +214,7 @@ _SIMULATED: Final = {defect.__name__: _simulated(defect) for defect in simulated
 DEFECTS: Final[dict[str, Callable[[], None]]] = (
     _SIMULATED
     | planted_guards.DEFECTS
+    | planted_layers.DEFECTS
     | {
         each.__name__: each
         for each in (
