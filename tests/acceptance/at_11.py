@@ -183,9 +183,7 @@ def _after(place: Place, number: int) -> int:
 def _mixed(place: Place) -> int:
     """Ticks under another module than the one that was active when they ran."""
     changes = [
-        row["seq"]
-        for row in place.rows("activate")
-        if row["record"]["record"] == "BundleActivate"
+        row["seq"] for row in place.rows("activate") if row["record"]["record"] == "BundleActivate"
     ]
     seen: dict[int, set[str]] = {}
     for row in place.rows("tick"):

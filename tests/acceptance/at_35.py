@@ -11,7 +11,7 @@ from typing import Any
 from tallystick.playbooks.bundle import play_bundle
 from tests.acceptance.case import Bench, Case
 from tests.acceptance.kit.place import Place
-from tests.acceptance.kit.till import Till, by_lease, receipt
+from tests.acceptance.kit.till import Till, receipt
 from tests.playbooks.model import Model, Net
 from tests.playbooks.stage import broken, done
 from tests.playbooks.test_model import TOLD, random_net, text_of
