@@ -2,6 +2,9 @@
 
 The file is refused before anything is changed when its format is newer than this release knows, or
 when the SQLite library is one that can lose a WAL.
+An older file is brought up to this release when it is opened for writing: new tables and the number
+of the format in one transaction, so that it is of the old format or of the new one, whatever
+happens meanwhile. Frames are never rewritten.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import apsw
 from tallystick.errors import JournalCorrupt, NotOwner, Rejected, Unavailable
 
 FORMAT: Final = 1
+# What makes a file of one format a file of the next: new tables only, never a change of frames.
+UPGRADES: Final[dict[int, str]] = {}
 SQLITE_MIN: Final = (3, 51, 3)  # older ones may lose the WAL when it is reset
 
 TABLES: Final = """
@@ -65,9 +70,10 @@ def connect(path: Path, *, vfs: str | None = None, readonly: bool = False) -> ap
             # A file that is refused must not be changed, not even by letting go of it.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             db.set_busy_timeout(0)
-            _check_format(db, path)
+            known = _check_format(db, path, readonly=readonly)
             if not readonly:
                 _make_durable(db)
+                _upgrade(db, known)
                 db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     except BaseException:
         db.close()
@@ -85,18 +91,36 @@ def _make_durable(db: apsw.Connection) -> None:
     db.wal_autocheckpoint(0)
 
 
-def _check_format(db: apsw.Connection, path: Path) -> None:
+def _check_format(db: apsw.Connection, path: Path, *, readonly: bool) -> int:
+    """The format of the file; refuses one that this release cannot open so."""
     found = first(db, "SELECT count(*) FROM sqlite_master WHERE name='meta'")
     if found is None or not found[0]:
+        return FORMAT
+    version: int = one(db, "SELECT value FROM meta WHERE key='format'")[0]
+    if version == FORMAT:
+        return version
+    if version not in UPGRADES:
+        hint = "open it with the release that wrote it"
+    elif readonly:
+        hint = "start a node on it once: that brings it up to this release"
+    else:
+        return version
+    raise Rejected(
+        f"the journal has format {version}, this release reads {FORMAT}",
+        code="journal.format",
+        where={"file": str(path), "format": version},
+        hint=hint,
+    )
+
+
+def _upgrade(db: apsw.Connection, version: int) -> None:
+    """Bring an older file up to this release, whole or not at all."""
+    if version == FORMAT:
         return
-    version = one(db, "SELECT value FROM meta WHERE key='format'")[0]
-    if version != FORMAT:
-        raise Rejected(
-            f"the journal has format {version}, this release reads {FORMAT}",
-            code="journal.format",
-            where={"file": str(path), "format": version},
-            hint="open it with the release that wrote it",
-        )
+    with db:
+        for number in range(version, FORMAT):
+            db.execute(UPGRADES[number])
+        db.execute("UPDATE meta SET value=? WHERE key='format'", (FORMAT,))
 
 
 def make_tables(db: apsw.Connection, meta: dict[str, Any]) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
+from tallystick.journal import sqlite_tables
 from tallystick.node.driver import Driver
 from tallystick.playbooks import ends
 from tallystick.playbooks.net import ROOT
@@ -65,7 +67,60 @@ def slow_events() -> None:
     Driver.handle = slow  # type: ignore[method-assign]  # a defect is planted
 
 
+# ---- another release ---------------------------------------------------------------------------
+
+NEXT_ROWS: Final = 300_000
+_NEXT: Final = f"""
+CREATE TABLE next(n INTEGER);
+INSERT INTO next WITH RECURSIVE c(n) AS
+  (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {NEXT_ROWS}) SELECT n FROM c;
+"""
+
+
+def _released() -> Callable[[Any, int], None]:
+    """A release whose files have one more table; its own way to upgrade, which tells of itself."""
+    upgrade = sqlite_tables._upgrade
+    sqlite_tables.FORMAT = 2  # type: ignore[misc]  # no defect: a later release
+    sqlite_tables.UPGRADES[1] = _NEXT
+
+    def telling(db: Any, version: int) -> None:
+        if version < 2:
+            Path(db.db_filename("main")).with_name("upgrading").touch()
+        upgrade(db, version)
+
+    sqlite_tables._upgrade = telling
+    return telling
+
+
+def next_release() -> None:
+    """No defect, but a later release of the product."""
+    _released()
+
+
+def upgrade_in_pieces() -> None:
+    """A later release that says that it has upgraded, and then does."""
+    telling = _released()
+
+    def hasty(db: Any, version: int) -> None:
+        if version == 1:
+            db.execute("UPDATE meta SET value=2 WHERE key='format'")
+            Path(db.db_filename("main")).with_name("upgrading").touch()
+            time.sleep(0.2)
+            db.execute(_NEXT)
+        else:
+            telling(db, version)
+
+    sqlite_tables._upgrade = hasty  # a defect is planted
+
+
 DEFECTS: Final[dict[str, Callable[[], None]]] = {
     each.__name__: each
-    for each in (final_step_twice, self_event_by_path, frames_kept_for_ever, slow_events)
+    for each in (
+        final_step_twice,
+        self_event_by_path,
+        frames_kept_for_ever,
+        slow_events,
+        next_release,
+        upgrade_in_pieces,
+    )
 }
