@@ -223,5 +223,5 @@ CASE = Case(
     faults=faults,
     planted="apply_ignores_open_intents",
     small={"kills": 1, "after_s": 0.05},
-    full={"kills": 40, "after_s": 0.05},
+    full={"kills": 12, "after_s": 0.05},
 )

@@ -138,5 +138,5 @@ CASE = Case(
     suite="none",  # tests/journal/test_upgrade.py shows it without processes
     planted="upgrade_in_pieces",
     small={"kills": 1, "after_s": 0.1},
-    full={"kills": 20, "after_s": 0.5},
+    full={"kills": 6, "after_s": 0.5},
 )
