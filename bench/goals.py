@@ -108,6 +108,11 @@ def below(run: Mapping[str, Any], floors: Mapping[str, Any]) -> list[str]:
         for name, least in floors["rates"].items():
             if made[name]["core"] < least:
                 found.append(f"{name} ({path}): {made[name]['core']:,}/s is below {least:,}/s")
+    for name, rates in floors.get("workloads", {}).items():
+        made = run["workloads"].get(name, {})
+        for field, least in rates.items():
+            if made.get(field, least) < least:
+                found.append(f"{name} {field}: {made[field]:,} is below {least:,}")
     most = floors["memory_mb"]
     got = run["scale"]["sizes"][-1]["memory"]["mb_visited"]
     if got > most:

@@ -115,9 +115,13 @@ def test_workloads_stand_in_the_table_and_on_the_page(run: dict[str, Any]) -> No
 
 
 def test_floors_bite(run: dict[str, Any]) -> None:
-    """PF-01 control: a floor above the figure is reported, one below it is not."""
+    """RL-20, PF-01 control: a floor above the figure is reported, one below it is not."""
     high = {"rates": {"k1_order": 10**9}, "memory_mb": 1}
     assert len(goals.below(run, high)) == 1 + len(run["paths"])
+    whole = {**run, "workloads": {"w7": {"events_per_s": 1499, "batched_per_s": 8000}}}
+    kept = json.loads((Path(goals.__file__).parent / "floors.json").read_text("utf-8"))
+    slow = {"rates": {}, "memory_mb": 10**6, "workloads": kept["workloads"]}
+    assert goals.below(whole, slow) == ["w7 events_per_s: 1,499 is below 1,500"]
     assert goals.below(run, {"rates": {"k1_order": 1}, "memory_mb": 10**6}) == []
 
 

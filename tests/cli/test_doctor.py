@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.cli.bench import NAMES
 from tallystick.cli.shape import misfit
 from tallystick.cli.table import VERBS
 from tallystick.journal.sqlite import SqliteJournal
@@ -17,6 +18,7 @@ from tallystick.node.config import config_of
 from tallystick.node.keys import node_key
 from tests.cli.runs import tally
 
+ROOT = Path(__file__).resolve().parents[2]
 SHAPES = {verb.words: verb.shape for verb in VERBS}
 
 
@@ -109,6 +111,23 @@ def test_a_bench_gives_figures_and_leaves_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
     one = tally("bench", "disk", "--quick", "--data", str(tmp_path / ".tally"))
     assert (one.code, "commits/s" in one.out) == (0, True)
+
+
+def test_a_bench_is_held_against_floors(tmp_path: Path):
+    """RL-20: below a floor the answer is no and says which; above it, yes; a file of none is bad.
+
+    `tally bench --json --floors bench/floors.json` is the whole of it, for a quiet machine.
+    """
+    asked = ("bench", "disk", "--quick", "--data", str(tmp_path / ".tally"), "--json", "--floors")
+    floors = tmp_path / "floors.json"
+    for least, code in ((1, 0), (10**9, 1)):
+        floors.write_text(json.dumps({"bench": {"disk": least}}), "utf-8")
+        done = tally(*asked, str(floors))
+        assert (done.code, len(done.value["below"])) == (code, code), done
+    floors.write_text("{}", "utf-8")
+    assert tally(*asked, str(floors)).problem["code"] == "bench.no_floors"
+    kept = json.loads((ROOT / "bench" / "floors.json").read_text("utf-8"))
+    assert kept["bench"].keys() < set(NAMES), "the project's own floors are of figures that exist"
 
 
 # ---- secrets --------------------------------------------------------------------------------
