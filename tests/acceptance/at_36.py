@@ -54,7 +54,7 @@ PAIR = {"ping": ("x.txt", "y.txt"), "pong": ("y.txt", "x.txt")}
 CHAIN = {f"w{i}": (f"f{i}.txt", f"f{i + 1}.txt") for i in range(1, 8)}
 
 
-def run(bench: Bench) -> dict[str, Any]:
+def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
     """Edit what a reaction rewrites, start two that answer each other, and touch one file often."""
     world = reaction_bundle().to_zip()
     folder = bench.fresh("tree")

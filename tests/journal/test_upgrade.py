@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import apsw
@@ -15,6 +16,7 @@ from tallystick.kernel.roots import root, state_root
 from tallystick.modules.runners import Library, Runners
 from tallystick.node.worlds import world_at
 from tests.golden.folders import build
+from tests.simulation.planted.swap import swapped
 
 
 @pytest.mark.clause("K-19")
@@ -33,10 +35,9 @@ def test_a_golden_folder_opens_to_its_roots(name: str, tmp_path: Path) -> None:
         reader.close()
 
 
-def _release(monkeypatch: pytest.MonkeyPatch, statements: str) -> None:
-    """Let this be a release of the next format."""
-    monkeypatch.setattr(sqlite_tables, "FORMAT", 2)
-    monkeypatch.setitem(sqlite_tables.UPGRADES, 1, statements)
+def release(upgrades: dict[int, str]) -> AbstractContextManager[None]:
+    """Let this be a release of the next format, for a while."""
+    return swapped((sqlite_tables, "FORMAT", 2), (sqlite_tables, "UPGRADES", upgrades))
 
 
 def _tables(folder: Path) -> tuple[int, bool]:
@@ -50,36 +51,32 @@ def _tables(folder: Path) -> tuple[int, bool]:
     return version, bool(there)
 
 
-def test_an_upgrade_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upgrade_is_whole_or_not_at_all(tmp_path: Path) -> None:
     """AT-40: broken off in the middle it is the old file; tried again, it is the new one.
 
     `scripts/accept 40 --full` does it with kills.
     """
     build.unpack("format-1", tmp_path)
-    with monkeypatch.context() as broken:
-        _release(broken, "CREATE TABLE next(n); INSERT INTO nowhere VALUES (1);")
-        with pytest.raises(Exception, match="nowhere"):
-            SqliteJournal(tmp_path)
+    broken = {1: "CREATE TABLE next(n); INSERT INTO nowhere VALUES (1);"}
+    with release(broken), pytest.raises(Exception, match="nowhere"):
+        SqliteJournal(tmp_path)
     assert _tables(tmp_path) == (1, False)
     SqliteJournal(tmp_path).close()
-    _release(monkeypatch, "CREATE TABLE next(n);")
-    with pytest.raises(Rejected) as refused:
-        SqliteReader(tmp_path)
-    assert (refused.value.code, refused.value.exit_code) == ("journal.format", 2)
-    SqliteJournal(tmp_path).close()
-    assert _tables(tmp_path) == (2, True)
-    SqliteReader(tmp_path).close()
-    SqliteJournal(tmp_path).close()
+    with release({1: "CREATE TABLE next(n);"}):
+        with pytest.raises(Rejected) as refused:
+            SqliteReader(tmp_path)
+        assert (refused.value.code, refused.value.exit_code) == ("journal.format", 2)
+        SqliteJournal(tmp_path).close()
+        assert _tables(tmp_path) == (2, True)
+        SqliteReader(tmp_path).close()
+        SqliteJournal(tmp_path).close()
 
 
-def test_a_release_without_a_way_from_a_format_refuses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_without_a_way_from_a_format_refuses_it(tmp_path: Path) -> None:
     """AT-40, control: no step from a format, no opening; the file is as it was."""
     build.unpack("format-1", tmp_path)
-    monkeypatch.setattr(sqlite_tables, "FORMAT", 2)
     before = (tmp_path / "tally.db").read_bytes()
-    with pytest.raises(Rejected) as refused:
+    with release({}), pytest.raises(Rejected) as refused:
         SqliteJournal(tmp_path)
     assert refused.value.code == "journal.format"
     assert (tmp_path / "tally.db").read_bytes() == before
