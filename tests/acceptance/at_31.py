@@ -24,7 +24,7 @@ max_backlog = 1000000
 """
 
 
-def run(bench: Bench) -> dict[str, Any]:
+def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
     """Make cells and open intents, kill the node, and look whether all is there and quick."""
     settings = SETTINGS.format(cache=bench["cache"]) + ROUTES
     with Place(bench.fresh("node"), settings, planted=bench.planted) as place:

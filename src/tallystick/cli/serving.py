@@ -67,6 +67,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 # tidy: the life of a node in a terminal, in its order.
 async def _run(serving: Serving) -> dict[str, Any]:
     address = address_of(serving.config.http, insecure=serving.insecure)
+    ends_s: float | None = None  # when a stop is over, by the clock of the loop
     with Signals() as signals:
         node = await open_node(serving.config, modules_of(serving.config, check_all=serving.dev))
         try:
@@ -84,16 +85,17 @@ async def _run(serving: Serving) -> dict[str, Any]:
                 tracing.start()
             try:
                 why = await _until(node, serving, signals)
+                ends_s = node.loop.time() + node.config.node.drain_s
                 # Requests are still answered while the node drains, so that whoever waits for
                 # an answer or brings a receipt gets through.
                 listening.api.stopping.set()
                 await _drain(node, signals)
             finally:
-                await listening.stop()
+                await listening.stop(_share(node, ends_s))
                 if tracing is not None:
                     await tracing.stop()
         finally:
-            await close_node(node, 0)
+            await close_node(node, 0, until_s=ends_s)
     failed = node.stopped.result()
     if failed is not None:
         raise failed
@@ -159,10 +161,20 @@ def _nothing_open(world: World) -> bool:
     return next(iter(world.intents.entries()), None) is None
 
 
+def _share(node: Node, ends_s: float | None) -> float:
+    """How long requests that are under way may take: half of what is left."""
+    left = 2.0 if ends_s is None else ends_s - node.loop.time()
+    return min(max(left / 2, 0.1), 1.0)
+
+
 async def _drain(node: Node, signals: Signals) -> None:
-    """Let running executors end; a second signal does not wait for them."""
+    """Let running executors end; a second signal does not wait for them.
+
+    A fifth of the time is kept for what comes after them: answers, the last commit, a snapshot.
+    """
     node.stopping = True
-    draining = asyncio.ensure_future(node.dispatch.drain(node.config.node.drain_s))
+    all_s = node.config.node.drain_s
+    draining = asyncio.ensure_future(node.dispatch.drain(all_s * 0.8, all_s * 0.1))
     hurry = asyncio.ensure_future(signals.quick.wait())
     await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
     for task in (draining, hurry):

@@ -5,6 +5,7 @@ What a query cannot trust it does not give out: blobs are hashed on every read, 
 file is our own error.
 """
 
+# tidy: all that is read of one file stands together.
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -86,6 +87,10 @@ class SqliteReader:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+    def interrupt(self) -> None:
+        """Break off what is read now; any thread may say so."""
+        self._db.interrupt()
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
         with told(self._path):

@@ -370,8 +370,11 @@ class Dispatch:
         except Exception:  # noqa: BLE001 - the intent is settled whatever the executor does now
             return
 
-    async def drain(self, seconds: float) -> None:
-        """Start nothing more; let what runs end within some seconds, then stop it."""
+    async def drain(self, seconds: float, grace_s: float = 5.0) -> None:
+        """Start nothing more; let what runs end within some seconds, then stop it.
+
+        What does not stop within the grace is left: nobody waits for it any more.
+        """
         self.stopping = True
         tasks = [run.task for run in self.running.values() if run.task is not None]
         if tasks:
@@ -380,7 +383,7 @@ class Dispatch:
             self._stop(run)
         rest = [task for task in (*tasks, *self._parting) if not task.done()]
         if rest:
-            await asyncio.wait(rest, timeout=5)
+            await asyncio.wait(rest, timeout=grace_s)
         if self._ended:
             self._flush()
 

@@ -106,12 +106,20 @@ class Duties:
         except TallyError:
             return  # the world is gone, or the node stops with an error that it tells itself
 
-    async def last(self) -> None:
-        """At the end: a snapshot and a checkpoint of every world that changed and is idle."""
+    async def last(self, until_s: float | None = None) -> None:
+        """At the end: a snapshot and a checkpoint of every world that changed and is idle.
+
+        When time is over, those that are left are told of: the next start folds them longer.
+        """
         for world in list(self._node.engine.worlds):
-            if await self._signed(world) < self._node.feed.head(world):
-                await self._snapshot(world)
-                await self._sign(world)
+            try:
+                async with asyncio.timeout_at(until_s):
+                    if await self._signed(world) < self._node.feed.head(world):
+                        await self._snapshot(world)
+                        await self._sign(world)
+            except TimeoutError:
+                text = "no time is left for a snapshot; the next start folds the tail"
+                self._node.log.say("warning", "node.unsigned", text, world=world)
 
     async def _signed(self, world: str) -> int:
         """Up to where the last checkpoint of a world reaches."""

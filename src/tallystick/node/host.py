@@ -44,6 +44,7 @@ from tallystick.node.ops import Ops
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.outside import Outside
 from tallystick.node.points import Points
+from tallystick.node.reading import Reading
 from tallystick.node.reruns import Reruns
 from tallystick.node.resume import Resume
 from tallystick.node.served import serve_executors
@@ -76,6 +77,7 @@ async def open_node(
         # A command that opens the files for a moment is no story worth telling.
         node.log = Log(config.log, None if passive else files.root, node.clock.now_ns)
         node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill, vfs=vfs)
+        node.reading = Reading(node.journal, node.threads)
         await _start(node, passive=passive, executors=executors)
     except BaseException:
         lock.release()
@@ -200,17 +202,22 @@ def _mark_open(world: str, journal: SqliteJournal) -> None:
     journal.set_state(world, "open")
 
 
-async def close_node(node: Node, drain_s: float | None = None) -> None:
+# tidy: the order in which the parts are let go is the point.
+async def close_node(
+    node: Node, drain_s: float | None = None, *, until_s: float | None = None
+) -> None:
     """Stop: no new events, let executors end, commit, snapshot, checkpoint, let go of the folder.
 
     After a failed sync only the letting go is done: nothing is written any more.
+    Behind `until_s`, a time of the loop, no snapshot is begun and no reader is waited for.
     """
     node.stopping = True
     node.engine.draining = True
     node.log.say("info", "node.stopping", "no new events; what runs may end")
     await node.watching.stop()
     await node.resume.stop()
-    await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s)
+    left_s = 5.0 if until_s is None else max(until_s - node.loop.time(), 0.1)
+    await node.dispatch.drain(node.config.node.drain_s if drain_s is None else drain_s, left_s)
     node.log.say("debug", "node.drained", "no executor works any more")
     await node.duties.stop()
     await node.asks.close()
@@ -219,13 +226,15 @@ async def close_node(node: Node, drain_s: float | None = None) -> None:
     # A passive node came to look; it leaves no record of that.
     if node.engine.failed is None and not node.passive:
         with suppress(Unavailable):  # a sync that fails now is told by `stopped`, like any other
-            await node.duties.last()
+            await node.duties.last(until_s)
     node.log.say("debug", "node.signed", "every idle world has a snapshot and a checkpoint")
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on
     await node.dispatch.close()
     await asyncio.to_thread(node.writer.stop)
     node.feed.close()
+    if until_s is not None:
+        await node.reading.give_up(until_s)
     await asyncio.to_thread(node.reruns.close)
     node.threads.shutdown()
     await asyncio.to_thread(node.index.close)

@@ -50,6 +50,7 @@ from tallystick.node.keys import KeyFile
 from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
+from tallystick.node.reading import Reading
 from tallystick.node.wasm_cache import Vouched
 from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
 from tallystick.node.writer import Writer
@@ -119,6 +120,7 @@ class Node:
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="tally-read")
         # Set by `host`, which joins the parts.
         self.journal: SqliteJournal
+        self.reading: Reading
         self.index: Indexed
         self.log: Log
         self.reader: Reader  # of the kernel's thread
@@ -288,15 +290,7 @@ class Node:
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Ask the journal in a worker thread, over a connection of its own."""
-
-        def act() -> T:
-            reader = self.journal.reader()
-            try:
-                return ask(reader)
-            finally:
-                reader.close()
-
-        return await self.loop.run_in_executor(self.threads, act)
+        return await self.reading.ask(ask)
 
     async def write(self, action: Callable[[SqliteJournal], T]) -> T:
         """Change what the journal keeps beside frames, between commits."""

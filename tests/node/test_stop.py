@@ -1,0 +1,81 @@
+"""Stopping in time: whoever would hold the node up is left behind when its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.journal.base import Reader
+from tallystick.modules.python import PythonRunner
+from tallystick.node.host import close_node, open_node
+from tallystick.node.node import Node
+from tests import orders
+from tests.node.rig import Bank, config, placed
+
+
+def modules(_blobs: object) -> PythonRunner:
+    return PythonRunner(orders.FUNCTIONS)
+
+
+MANY_S = 30.0  # far more than a stop may take, however slow the machine is
+
+
+@asynccontextmanager
+async def stopped(base: Path, bank: Bank, until_s: float) -> AsyncIterator[Node]:
+    """A node that has so long to stop."""
+    node = await open_node(config(base), modules, executors=[bank])
+    try:
+        yield node
+    finally:
+        await close_node(node, 0, until_s=node.loop.time() + until_s)
+
+
+def test_a_reader_that_never_ends_is_broken_off(tmp_path: Path) -> None:
+    """ND-30, I44: a long read of history does not hold a stop up; it ends, and with an error."""
+    begun = threading.Event()
+
+    def forever(reader: Reader) -> int:
+        begun.set()
+        query = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+        rows: Any = reader
+        return sum(1 for _ in rows._rows(query))
+
+    async def main() -> BaseException | int:
+        async with stopped(tmp_path, Bank(), 0.2) as node:
+            reading = asyncio.create_task(node.read(forever))
+            await asyncio.to_thread(begun.wait, MANY_S)
+        (found,) = await asyncio.gather(reading, return_exceptions=True)
+        return found
+
+    found = asyncio.run(asyncio.wait_for(main(), MANY_S))
+    assert isinstance(found, Exception)
+
+
+@pytest.mark.parametrize(("until_s", "signed"), [(MANY_S, True), (-1.0, False)])
+def test_when_time_is_over_no_snapshot_is_begun(
+    tmp_path: Path, until_s: float, signed: bool
+) -> None:
+    """ND-30: with time it leaves a checkpoint; without, it only says so, and loses nothing."""
+
+    async def main() -> tuple[int, bool]:
+        async with stopped(tmp_path, Bank(), until_s) as node:
+            world = await node.create("main", orders.bundle())
+            await node.offer(world, placed(node, "o-1"))
+            assert await node.quiet(world, 30_000)
+            before = node.feed.head(world)
+        again = await open_node(config(tmp_path), modules, passive=True)
+        try:
+            rows = await again.read(lambda reader: reader.checkpoints(world))
+            return again.feed.head(world) - before, bool(rows)
+        finally:
+            await close_node(again)
+
+    more, found = asyncio.run(asyncio.wait_for(main(), MANY_S))
+    assert more >= 0
+    assert found is signed
