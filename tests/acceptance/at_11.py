@@ -222,6 +222,6 @@ CASE = Case(
     run=run,
     faults=faults,
     planted="apply_ignores_open_intents",
-    small={"kills": 1, "after_s": 0.05},
-    full={"kills": 12, "after_s": 0.05},
+    small={"kills": 1, "after_s": 0.6},
+    full={"kills": 12, "after_s": 0.6},
 )
