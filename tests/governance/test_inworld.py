@@ -17,55 +17,17 @@ from tallystick.workflow.bundle import Bundle as Kit
 from tallystick.workflow.effects import Effect
 from tests.governance.serve import W, governed
 
-SOURCE = '''
-"""A world that changes itself when it is told to."""
-
-from tallystick import Bundle, Ctx, Record
-from tallystick.workflow.governance import Apply, Approve, Propose, Shadow
-
-app = Bundle("self")
-
-
-class Change(Record):
-    name: str
-    bundle: str
-
-
-class Deed(Record):
-    log: list[str]
-    proposal: str | None = None
-
-
-@app.workflow(key="name", lifecycle="entity", effects=[Propose, Shadow, Approve, Apply])
-def deploy(
-    state: Deed | None,
-    event: Change | Propose.Settled | Shadow.Settled | Approve.Settled | Apply.Settled,
-    ctx: Ctx,
-) -> Deed:
-    held = state or Deed(log=[])
-    match event:
-        case Change(bundle=bundle):
-            ctx.effect(Propose(bundle_ref=bundle))
-        case Propose.Ok(value=made):
-            ctx.effect(Shadow(proposal=made.proposal))
-            held = held.replace(proposal=made.proposal)
-        case Shadow.Ok():
-            ctx.effect(Approve(proposal=held.proposal))
-        case Approve.Ok():
-            ctx.effect(Apply(proposal=held.proposal))
-        case Apply.Ok(value=done):
-            return held.replace(log=[*held.log, f"VERSION {done.status} {len(done.blockers)}"])
-        case Propose.Failed(code=code) | Approve.Failed(code=code) | Apply.Failed(code=code):
-            return held.replace(log=[*held.log, code])
-    return held.replace(log=[*held.log, f"VERSION"])
-'''
+EXAMPLE = Path(__file__).parents[2] / "examples" / "17-self-upgrade" / "app.py"
+SOURCE = EXAMPLE.read_text("utf-8")
 DEPLOY = "self/deploy@1"
 ALL = ["propose", "approve", "apply"]
 
 
 def version(number: int, *scopes: str) -> Bundle:
     """A version whose deployer has these scopes."""
-    made: Bundle = bundle_of({"app.py": SOURCE.replace("VERSION", str(number)).encode()})
+    made: Bundle = bundle_of(
+        {"app.py": SOURCE.replace("VERSION = 1", f"VERSION = {number}").encode()}
+    )
     who = {"id": f"workflow:{DEPLOY}", "kind": "workflow", "scopes": list(scopes)}
     people = [who, {"id": "local", "kind": "human", "scopes": ALL}]
     manifest = {**made.manifest, "governance": {"principals": people}}
@@ -92,8 +54,9 @@ async def changed(served: Any, name: str, bundle: Bundle) -> dict[str, Any]:
 
 @pytest.mark.clause("X-19")
 def test_a_workflow_upgrades_its_own_world(tmp_path: Path) -> None:
-    """AG-22: propose, shadow, approve and apply by effects; the cell that asked is the one thing
-    that is open, it is told under its old code, and the next one runs the new code.
+    """AG-22: example 17 on a node: propose, shadow, approve and apply by effects; the cell that
+    asked is the one thing that is open, it is told under its old code, and the next one runs the
+    new code.
     """
 
     async def main() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tallystick.cli.here import modules_of
 from tallystick.kernel.inputs import Submit
@@ -38,9 +38,32 @@ def parked(state: Total | None, event: Step, ctx: Ctx) -> Total:
 Act = Callable[[Node, str], Awaitable[None]]
 
 
+class Proved(NamedTuple):
+    """How long verdicts took, on how many cells, by running how many ticks."""
+
+    seconds: float
+    cells: int
+    ticks: int
+
+
+class Forked(NamedTuple):
+    """How long a fork took, and how many bytes the journal has more."""
+
+    seconds: float
+    bytes: int
+
+
 def prove(folder: Path, n: int) -> dict[str, Any]:
     """Verdicts on n parked cells of eight ticks each, under code that does the same."""
-    found: dict[str, float] = {}
+    found = proved(folder, n)
+    assert found.cells == n, "every cell does the same under the same code"
+    says = f"verdicts a second, {TICKS} ticks each; {found.seconds:.1f} s in all"
+    return {"value": round(n / found.seconds, 1), "unit": "cells/s", "n": n, "says": says}
+
+
+def proved(folder: Path, n: int) -> Proved:
+    """Park n cells and ask for a verdict on each; how many are identical."""
+    made: list[Proved] = []
     # Another text with the same meaning: nothing is proved by its hash, every tick is run.
     candidate = bundle_of({"app.py": (SOURCE + "OTHER = 1\n").encode()})
 
@@ -48,20 +71,24 @@ def prove(folder: Path, n: int) -> dict[str, Any]:
         await _fill(node, world, n, TICKS)
         await node.snapshot(world)
         begun = time.perf_counter()
-        proof = await prove_on(node, world, Rehearsal(candidate))
-        found["seconds"] = time.perf_counter() - begun
-        found["cells"] = proof.report["verdicts"]["identical"]
-        found["ticks"] = proof.report["ticks"]
+        report = (await prove_on(node, world, Rehearsal(candidate))).report
+        seconds = time.perf_counter() - begun
+        made.append(Proved(seconds, report["verdicts"]["identical"], report["ticks"]))
 
     _with_node(folder, act)
-    assert found["cells"] == n, "every cell does the same under the same code"
-    says = f"verdicts a second, {TICKS} ticks each; {found['seconds']:.1f} s in all"
-    return {"value": round(n / found["seconds"], 1), "unit": "cells/s", "n": n, "says": says}
+    return made[0]
 
 
 def fork(folder: Path, n: int) -> dict[str, Any]:
     """The time to fork a world of n cells, and the bytes that this writes."""
-    found: dict[str, float] = {}
+    seconds, size = forked(folder, n)
+    says = f"ms for one fork, {size} bytes more on disk"
+    return {"value": round(seconds * 1e3, 1), "unit": "ms", "n": n, "says": says}
+
+
+def forked(folder: Path, n: int) -> Forked:
+    """Fork a world of n cells, all of which the fork has and the parent keeps."""
+    made: list[Forked] = []
 
     async def act(node: Node, world: str) -> None:
         await _fill(node, world, n, 1)
@@ -70,14 +97,12 @@ def fork(folder: Path, n: int) -> dict[str, Any]:
         size = _size(folder)
         begun = time.perf_counter()
         child = await node.fork(ForkOrder(world, ""), "other")
-        found["seconds"] = time.perf_counter() - begun
-        found["bytes"] = _size(folder) - size
+        made.append(Forked(time.perf_counter() - begun, _size(folder) - size))
         assert await node.look(child, lambda live: live.cell_count) == n
         assert await node.read(lambda reader: reader.head(world).seq) == before
 
     _with_node(folder, act)
-    says = f"ms for one fork, {int(found['bytes'])} bytes more on disk"
-    return {"value": round(found["seconds"] * 1e3, 1), "unit": "ms", "n": n, "says": says}
+    return made[0]
 
 
 def _size(folder: Path) -> int:
