@@ -37,6 +37,8 @@ def deploy(
         case Apply.Ok(value=done):
             told = f"{VERSION} {done.status} {len(done.blockers)}"
             return held.replace(log=[*held.log, told])
-        case Propose.Failed(code=code) | Approve.Failed(code=code) | Apply.Failed(code=code):
+        case Propose.Failed(code=code) | Shadow.Failed(code=code):
+            return held.replace(log=[*held.log, code])
+        case Approve.Failed(code=code) | Apply.Failed(code=code):
             return held.replace(log=[*held.log, code])
     return held.replace(log=[*held.log, str(VERSION)])

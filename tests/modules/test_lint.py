@@ -149,6 +149,16 @@ def test_sagas_and_children_have_no_errors() -> None:
         assert [finding for finding in found if finding.error] == []
 
 
+def test_effects_of_governance_are_known_by_import() -> None:
+    """AU-15: what a workflow asks of its own world is declared and seen like any effect."""
+    source = (EXAMPLES / "17-self-upgrade" / "app.py").read_bytes()
+    (found,) = infer({"app.py": source})
+    assert set(found.effects) == {"Propose", "Shadow", "Approve", "Apply"}
+    assert found.caps == ("governance",)
+    undeclared = source.replace(b", Apply])", b"])")
+    assert "TL201" in [each.code for each in lint({"app.py": undeclared})]
+
+
 def test_a_warning_can_be_allowed_with_a_reason() -> None:
     """AU-15: the comment on the line silences that warning and no other; errors stay."""
     line = "            ctx.effect(Work(n=1))  # tally: allow TL205 the service is idempotent"

@@ -112,6 +112,8 @@ def infer(files: Mapping[str, bytes]) -> list[Inferred]:
 def _cap(effect: str, program: Program) -> str:
     """The capability type that a request for an effect needs."""
     cls = program.classes.get(effect)
+    if cls is None and effect in program.imported:
+        return "governance"
     if cls is None:
         return str(getattr(outside, effect).tally_effect.cap_type)
     said = [keyword.value for keyword in cls.keywords if keyword.arg == "cap"]

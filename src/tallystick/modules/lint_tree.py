@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 OUTSIDE: Final = frozenset(["Http", "Blob", "File", "Shell", "Sql", "Llm", "Human", "Timer"])
+GOVERNANCE: Final = "tallystick.workflow.governance"  # its classes are effects by import
 FORGIVING: Final = frozenset(["Blob", "File", "Sql", "Human", "Timer"])  # repeating is harmless
 
 
@@ -57,6 +58,7 @@ class Program:
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     flows: list[FlowSite] = field(default_factory=list)
     pure: list[Function] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
 
     def reach(self, flow: FlowSite) -> list[Function]:
         """The function of a workflow and all that it names, each once, but no other workflow."""
@@ -76,7 +78,7 @@ class Program:
     def effects(self) -> dict[str, ast.ClassDef | None]:
         """The effect classes in reach of the file, ours included."""
         own = {name: cls for name, cls in self.classes.items() if is_effect(cls)}
-        return {**dict.fromkeys(OUTSIDE), **own}
+        return {**dict.fromkeys([*sorted(OUTSIDE), *self.imported]), **own}
 
     def is_forgiving(self, name: str) -> bool:
         """True for an effect that may be repeated."""
@@ -94,6 +96,8 @@ def read_program(tree: ast.Module) -> Program:
             made.classes[node.name] = node
         elif isinstance(node, Function):
             made.functions[node.name] = node
+        elif isinstance(node, ast.ImportFrom) and node.module == GOVERNANCE:
+            made.imported += [each.asname or each.name for each in node.names]
         for decorator in getattr(node, "decorator_list", ()):
             _decorated(made, node, decorator)
     return made
