@@ -1,4 +1,4 @@
-"""Figures of upgrades on a small count; `tally bench prove` and `tally bench fork` take the whole."""
+"""Figures of upgrades on a small count; `tally bench prove` and `bench fork` take the whole."""
 
 from __future__ import annotations
 
