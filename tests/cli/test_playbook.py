@@ -58,6 +58,33 @@ def test_an_approval_by_a_patch(book: str) -> None:
     assert (again.code, again.problem["code"]) == (1, "execution.over")
 
 
+BESIDE = """apiVersion: tally/v1
+kind: Playbook
+metadata: {name: beside}
+executor: {spec: {policy: {admit_denied: %s}}}
+workflow:
+  - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: gate}, {step: other}]}}
+  - step: gate
+    spec: {policy: {admit: {rules: [{when: "{{ ctx.ok }}", then: {allow: true}}]}}}
+    tool: {kind: noop}
+  - {step: other, tool: {kind: noop}, set_ctx: {ok: true}}
+"""
+
+
+@pytest.mark.clause("N-07", "N-08")
+@pytest.mark.parametrize(("denied", "gate"), [("pending", 1), ("discard", 0)])
+def test_a_branch_opens_a_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, gate: int
+) -> None:
+    """PB-08: what another branch writes lets the token in, once; a discarded one is gone."""
+    monkeypatch.chdir(tmp_path)
+    Path("beside.yaml").write_text(BESIDE % denied, "utf-8")
+    ran = tally("playbook", "run", "beside.yaml", "--json")
+    assert (ran.code, ran.value["status"]) == (0, "success")
+    assert ran.value["step_runs"] == {"s": 1, "other": 1, **({"gate": 1} if gate else {})}
+    assert ran.value["pending"] == []
+
+
 @pytest.mark.clause("N-15", "X-17")
 def test_cancel_runs_no_final_step(book: str) -> None:
     """PB-24: a waiting execution that is cancelled is over at once."""

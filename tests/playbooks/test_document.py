@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +179,41 @@ def test_bombs_are_refused_before_they_grow(text: str) -> None:
     _, findings = judge(text)
     assert time.perf_counter() - began < 1.0
     assert [f.code for f in findings] == ["P101"]
+
+
+MEASURED = """
+import resource, sys, time
+from tallystick.playbooks.document import judge
+sys.path.insert(0, sys.argv[1])
+from tests.playbooks.test_document import BOMB, ONE
+judge(ONE)
+bombs = [BOMB, "a: " + "[" * 100_000, "- " * 100_000, "a: " + "x" * (10 * 1024 * 1024)]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+slowest = 0.0
+for bomb in bombs:
+    began = time.process_time()
+    assert [found.code for found in judge(bomb)[1]] == ["P101"]
+    slowest = max(slowest, time.process_time() - began)
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(grown, slowest)
+"""
+
+
+@pytest.mark.clause("N-01")
+def test_bombs_take_no_memory() -> None:
+    """PB-02: the four bombs in a process of their own: resident memory grows by less than 30 MB.
+
+    The 100 ms of processor time are asserted with TALLY_LITERAL=1, ten times as much otherwise.
+    """
+    root = Path(__file__).resolve().parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(root)],
+        capture_output=True, check=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    grown_kib, slowest_s = ran.stdout.split()
+    assert int(grown_kib) < 30 * 1024
+    assert float(slowest_s) < (0.1 if "TALLY_LITERAL" in os.environ else 1.0)
 
 
 def test_the_bomb_is_only_refused_for_its_size() -> None:

@@ -7,10 +7,9 @@ import pytest
 from tallystick.model.records import IntentDenied, Ticked
 from tallystick.playbooks.bundle import WORKFLOW
 from tallystick.playbooks.kinds import NEEDS_GRANT
-from tests.playbooks.kernel import PlayRig, net_in
+from tests.playbooks.kernel import PlayRig
 from tests.playbooks.nets import HEAD
 from tests.playbooks.stage import done
-from tests.rig import Rig
 
 INPUTS = {
     "python": "code: x",
@@ -37,21 +36,6 @@ def test_each_kind_needs_its_grant(kind: str) -> None:
     assert f"tool.{kind}" in str(denied)
     rig.request(text, name="granted", grants={kind: {}})
     assert len(rig.jobs.all) == 1
-
-
-@pytest.mark.clause("X-14", "N-15")
-def test_many_waits_occupy_nobody() -> None:
-    """PB-20: executions that wait hold no job; when their time has come each goes on, once."""
-    rig = PlayRig()
-    text = HEAD + "workflow:\n  - {step: a, tool: {kind: wait, for: 2h}}\n"
-    for number in range(100):
-        rig.request(text, name=f"w{number}")
-    assert rig.jobs.of("sys/playbook.step@1") == []
-    again: Rig = rig.reopened()
-    again.pass_time(7_201 * 10**9)
-    nets = [net_in(again, f"w{number}") for number in range(100)]
-    assert {net["status"] for net in nets} == {"success"}
-    assert {net["counts"]["step_runs"]["a"] for net in nets} == {1}
 
 
 @pytest.mark.clause("N-15", "N-16", "X-17")

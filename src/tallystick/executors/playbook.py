@@ -35,7 +35,7 @@ from tallystick.executors.base import (
     Repeat,
     Report,
 )
-from tallystick.executors.scrub import Scrubber
+from tallystick.executors.scrub import ScrubbedBlobs, Scrubber
 from tallystick.playbooks.plan import plan_named
 from tallystick.playbooks.play import wish_of
 from tallystick.playbooks.tasks import (
@@ -98,7 +98,9 @@ class PlaybookExecutor:
             secrets, keychain = self._keychain(plan.document["keychain"])
         except TallyError as why:
             return Failed("auth", why.code, why.message)
-        job = replace(job, secrets=secrets)
+        scrubber = Scrubber(secrets)
+        if secrets:  # what a tool stores by itself is scrubbed before it has a hash
+            job = replace(job, blobs=ScrubbedBlobs(job.blobs, scrubber))
         resume = job.params["resume"]
         frame = new_frame(job.params["iter"]) if resume is None else resume["frame"]
         layers = _layers(job, keychain)
@@ -107,8 +109,8 @@ class PlaybookExecutor:
         if resume is not None and resume["outcome"] is not None:
             pipeline.settle(resume["outcome"])
         told = await self._play(job, pipeline, report)
-        made: Outcome = Ok(_receipt(job, step, plan.spec, told))
-        return Scrubber.of(job).outcome(made) if secrets else made
+        # Before anything of it is encoded: in bytes with lengths nothing can be replaced.
+        return Ok(_receipt(job, step, plan.spec, scrubber.value(told) if secrets else told))
 
     async def _play(self, job: Job, pipeline: Pipeline, report: Report) -> dict[str, Any]:
         frame = pipeline.frame
@@ -179,7 +181,7 @@ class PlaybookExecutor:
         }
 
     def _keychain(self, entries: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, Any]]:
-        """The values of a keychain: by a path of their own for scrubbing, and by entry."""
+        """The values of a keychain: by a name of their own for scrubbing, and by entry."""
         flat: dict[str, str] = {}
         named: dict[str, Any] = {}
         for entry in entries:
@@ -188,7 +190,7 @@ class PlaybookExecutor:
                 assert self._ports.secrets is not None, "a node has a place for secrets"
                 value = self._ports.secrets.value(f"{entry['provider']}:{key}")
                 named[entry["name"]][field] = value
-                flat[f"/keychain/{entry['name']}/{field}"] = value
+                flat[f"keychain.{entry['name']}.{field}"] = value
         return flat, named
 
     async def cancel(self, job: Job) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.playbooks import joins
+from tallystick.playbooks.moments import length_ns, moment_ns
 from tallystick.playbooks.net import FAILURES_MAX, ROOT
 
 if TYPE_CHECKING:  # a play uses these functions
@@ -12,7 +13,6 @@ if TYPE_CHECKING:  # a play uses these functions
 
 _SECOND: Final = 10**9
 _OPEN: Final = ("running", "waiting")
-_NEVER: Final = 2**63 - 1
 
 
 def judge(play: Play) -> None:
@@ -129,7 +129,10 @@ def cancel(play: Play, reason: str, principal: str) -> None:
 
 
 def request_of(play: Play, ref: str, wish: dict[str, Any]) -> list[Asked]:
-    """The effects that end a wait; none for a signal without a limit."""
+    """The effects that end a wait; none for a signal without a limit.
+
+    P126 when what the playbook computed is no length and no moment.
+    """
     from tallystick.playbooks.play import ASK, TIMER, Asked  # noqa: PLC0415 - it uses this room
 
     if wish["kind"] == "human":
@@ -145,22 +148,10 @@ def due_ns(play: Play, wish: dict[str, Any]) -> int | None:
     if wish["kind"] == "pause":
         return play.now_ns + int(wish["seconds"] * _SECOND)
     if wish["kind"] == "signal":
-        return None if wish["timeout"] is None else play.now_ns + seconds_ns(wish["timeout"])
+        return None if wish["timeout"] is None else play.now_ns + length_ns(wish["timeout"])
     if wish.get("until") is not None:
-        return min(max(seconds_ns(wish["until"]), 0), _NEVER)
-    return play.now_ns + seconds_ns(wish.get("for"))
-
-
-def seconds_ns(value: Any) -> int:
-    """Nanoseconds of seconds or of a text with a unit; nothing is no time."""
-    units = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
-    if isinstance(value, str):
-        for unit in ("ms", "s", "m", "h", "d"):
-            number = value.removesuffix(unit)
-            if number != value and number.replace(".", "", 1).isdigit():
-                return int(float(number) * units[unit])
-        value = float(value) if value.replace(".", "", 1).isdigit() else 0
-    return int(max(0.0, float(value or 0)) * _SECOND)
+        return moment_ns(wish["until"])
+    return play.now_ns + length_ns(wish.get("for"))
 
 
 def _ask(play: Play, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -173,5 +164,5 @@ def _ask(play: Play, inputs: dict[str, Any]) -> dict[str, Any]:
         "form": inputs.get("form"),
         "to": to if isinstance(to, list) else None if to is None else [str(to)],
         "default": None,
-        "expires_at_ns": None if expires is None else play.now_ns + seconds_ns(expires),
+        "expires_at_ns": None if expires is None else play.now_ns + length_ns(expires),
     }

@@ -217,7 +217,7 @@ def _settle(play: Play, ref: str, outcome: dict[str, Any]) -> None:
         if outcome["status"] == "found":
             _found(play, name, ref, outcome["payload"])
         elif "wish" in unit:
-            play.resume(ref, unit, _waited(unit["wish"], outcome))
+            play.resume(ref, unit, _waited(play, unit["wish"], outcome))
         else:
             _step(play, name, unit, outcome)
     play.drain()
@@ -252,13 +252,14 @@ def _open_unit(play: Play, name: str, ref: str) -> dict[str, Any] | None:
     return {"i": i, "k": 1}
 
 
-def _waited(wish: Mapping[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
+def _waited(play: Play, wish: Mapping[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
     if outcome["status"] != "time":
         return outcome
     if wish["kind"] == "signal":
         message = f"no signal {wish['name']} came in time"
         return {"status": "error", "error": failure("timeout", "wait.timeout", message)}
-    return {"status": "ok", "result": {"waited_s": ends.seconds_ns(wish.get("for")) / 10**9}}
+    since = wish.get("since_ns", play.now_ns)
+    return {"status": "ok", "result": {"waited_s": (play.now_ns - since) / 10**9}}
 
 
 def _step(play: Play, name: str, unit: dict[str, Any], outcome: dict[str, Any]) -> None:

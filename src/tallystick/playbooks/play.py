@@ -350,6 +350,8 @@ class Play:
         unit["k"] += 1
         ref = ref_of(name, unit["i"], unit["k"])
         run["open"][ref] = unit
+        if wish["kind"] == "wait":
+            unit["wish"] = wish = {**wish, "since_ns": self.now_ns}
         if wish["kind"] == "signal" and self._signal(ref, run["open"][ref], wish):
             return
         if wish["kind"] in ("child", "file"):
@@ -358,7 +360,11 @@ class Play:
             if outcome is not None:
                 self.resume(ref, unit, outcome)
             return
-        self.asked += ends.request_of(self, ref, wish)
+        try:
+            self.asked += ends.request_of(self, ref, wish)
+        except ExpressionFault as why:
+            error = failure("expression", why.code, why.message)
+            self.resume(ref, unit, {"status": "error", "error": error})
 
     def _signal(self, ref: str, unit: dict[str, Any], wish: dict[str, Any]) -> bool:
         waiting = self.state["signals"].get(wish["name"])
