@@ -40,11 +40,13 @@ from tallystick.executors.file_beneath import (
     read_all,
 )
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
+from tallystick.executors.file_list import listed
 from tallystick.executors.file_place import place
 
 WRITE: Final = "sys/file.write@1"
 DELETE: Final = "sys/file.delete@1"
 READ: Final = "sys/file.read@1"
+LIST: Final = "sys/file.list@1"  # asked for by tasks of playbooks alone
 _BYTES_MAX: Final = 64 << 20
 _READS_MAX: Final = 5
 
@@ -146,7 +148,9 @@ class FileExecutor:
             return _failed(error)
 
     def _judged(self, job: Job) -> Outcome:
-        path = judge_path(job.params["path"], writes=job.effect != READ)
+        looks = job.effect in (READ, LIST)
+        whole = job.effect == LIST and job.params["path"] in ("", ".")
+        path = "." if whole else judge_path(job.params["path"], writes=not looks)
         if job.grant is not None:
             answer = builtin(
                 "file", {"cap_params": job.grant, "params": job.params, "effect": job.effect}
@@ -158,6 +162,8 @@ class FileExecutor:
             return Failed("not_found", "file.workspace_unknown", "no such workspace is configured")
         if job.effect == READ:
             return self._read(job, str(root), path)
+        if job.effect == LIST:
+            return listed(str(root), path)
         return self._change(job, str(root), path)
 
     def _bytes_max(self, job: Job) -> int:

@@ -19,6 +19,7 @@ from tallystick.executors import (
     http,
     llm,
     playbook_duckdb,
+    playbook_files,
     playbook_tools,
     python,
     shell,
@@ -161,7 +162,10 @@ class PlaybookExecutor:
             error = failure("not_found", "task.unserved", message)
             return {"status": "error", "error": error}
         given = playbook_tools.inner_job(job, act, effect, params)
-        found = await inner.perform(given, _quiet)
+        if act.kind == "file" and act.inputs["action"] == "append":
+            found = await playbook_files.append(inner, given, _quiet)
+        else:
+            found = await inner.perform(given, _quiet)
         if isinstance(found, Failed):
             return playbook_tools.failed(found)
         return _outcome(act.kind, given, found.value)

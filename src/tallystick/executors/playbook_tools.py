@@ -127,7 +127,7 @@ def sql_params(act: Perform) -> tuple[str, dict[str, Any]]:
 
 
 def file_params(act: Perform) -> tuple[str, dict[str, Any]] | None:
-    """`sys/file.*@1` of a file task; None for an action that no executor has."""
+    """`sys/file.*@1` of a file task; None for an action that there is not."""
     inputs = act.inputs
     place = {"workspace": str(inputs.get("workspace", "project")), "path": str(inputs["path"])}
     action = inputs["action"]
@@ -135,7 +135,9 @@ def file_params(act: Perform) -> tuple[str, dict[str, Any]] | None:
         return "sys/file.read@1", {**place, "max": None}
     if action == "delete":
         return "sys/file.delete@1", {**place, "expect": None, "stamp": None}
-    if action != "write":
+    if action == "list":
+        return "sys/file.list@1", place
+    if action not in ("write", "append"):
         return None
     data = inputs.get("data")
     text = inputs["text"] if "text" in inputs else data if isinstance(data, str) else None
@@ -218,7 +220,8 @@ def file_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     raw = value.get("bytes")
     if raw is None and value.get("ref") is not None:
         raw = job.blobs.get(value["ref"])
-    kept = {key: item for key, item in value.items() if key in ("path", "size", "status")}
+    known = ("path", "size", "status", "entries", "count")
+    kept = {key: item for key, item in value.items() if key in known}
     if isinstance(raw, bytes):
         kept["text"] = raw.decode("utf-8", "replace")
     if isinstance(kept.get("status"), dict):
