@@ -49,6 +49,7 @@ READ: Final = "sys/file.read@1"
 LIST: Final = "sys/file.list@1"  # asked for by tasks of playbooks alone
 _BYTES_MAX: Final = 64 << 20
 _READS_MAX: Final = 5
+_ANY_NAME: Final = "any-name-of-the-workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,10 @@ class FileExecutor:
         whole = job.effect == LIST and job.params["path"] in ("", ".")
         path = "." if whole else judge_path(job.params["path"], writes=not looks)
         if job.grant is not None:
+            # Whoever lists a whole workspace must be allowed to see any name in it.
+            params = {**job.params, "path": _ANY_NAME} if whole else job.params
             answer = builtin(
-                "file", {"cap_params": job.grant, "params": job.params, "effect": job.effect}
+                "file", {"cap_params": job.grant, "params": params, "effect": job.effect}
             )
             if not answer.ok:
                 return Failed("scope", "file.not_granted", answer.message or "not granted")
