@@ -14,13 +14,14 @@ from tests.kernel.test_fork import child_rig
 from tests.playbooks.kernel import PlayRig, net_in
 from tests.playbooks.nets import HEAD
 from tests.playbooks.stage import Stage, broken, done
-from tests.playbooks.test_net import NOOP, WORK, book, runs
+from tests.playbooks.test_net import FAILED, NOOP, WORK, book, runs
 from tests.playbooks.test_worked import GRANTS, TEXT, system
 from tests.rig import Rig
 
 WAITS = int(os.environ.get("TALLY_PLAYBOOK_WAITS", "150"))
 
 
+# tidy: one summary, all of its fields.
 @pytest.mark.clause("N-17", "N-19")
 def test_the_final_step_is_told_everything() -> None:
     """PB-13: id, status, counts, branches, results by reference and failures are in its args."""
@@ -29,7 +30,7 @@ def test_the_final_step_is_told_everything() -> None:
         "step: s, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c}]}",
         f"step: a, {WORK}, next: {{arcs: [{{step: d, when: false}}]}}",
         f"step: b, {loop}, {WORK}",
-        f"step: c, {WORK}, next: {{arcs: [{{step: d, when: \"{{{{ event.name == 'step.failed' }}}}\"}}]}}",
+        f"step: c, {WORK}, next: {{arcs: [{{step: d, when: {FAILED}}}]}}",
         f"step: d, {NOOP}",
         f"step: end, {WORK}",
         spec="final_step: end, policy: {status: allow_partial}",
@@ -139,11 +140,13 @@ def test_best_effort_keeps_every_result() -> None:
 def test_a_loop_that_a_cycle_enters_again() -> None:
     """PB-15: the second time it begins clean: its own iterations, results and writes."""
     loop = "loop: {in: '{{ ctx.items or [1, 2] }}', iterator: n, spec: {mode: parallel}}"
-    text = book(f"step: s, {NOOP}, next: {{arcs: [{{step: a}}]}}",
-                f"step: a, {loop}, {WORK}, set_ctx: {{items: '{{{{ [3, 4, 5] }}}}'}}, "
-                "next: {arcs: [{step: b, when: '{{ ctx.twice }}'}, {step: c}]}",
-                f"step: b, {NOOP}",
-                f"step: c, {NOOP}, set_ctx: {{twice: true}}, next: {{arcs: [{{step: a}}]}}")  # fmt: skip
+    text = book(
+        f"step: s, {NOOP}, next: {{arcs: [{{step: a}}]}}",
+        f"step: a, {loop}, {WORK}, set_ctx: {{items: '{{{{ [3, 4, 5] }}}}'}}, "
+        "next: {arcs: [{step: b, when: '{{ ctx.twice }}'}, {step: c}]}",
+        f"step: b, {NOOP}",
+        f"step: c, {NOOP}, set_ctx: {{twice: true}}, next: {{arcs: [{{step: a}}]}}",
+    )
     first: list[int] = []
 
     def worker(params: dict[str, Any]) -> Any:

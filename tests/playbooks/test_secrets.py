@@ -21,6 +21,7 @@ from tests.playbooks.test_played import HEAD, surroundings
 CANARY = "canary/7f3a+bird=0451"
 
 
+# tidy: a whole service.
 @contextmanager
 def echo() -> Iterator[tuple[str, list[str]]]:
     """A service that answers with all it was told, in several spellings."""
@@ -94,7 +95,8 @@ workflow:
     tool:
       kind: http
       url: "http://127.0.0.1:1/{{ keychain.api.token }}"
-      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {no: "{{ outcome.error }}"}}}}]}}
+      spec:
+        policy: {rules: [{else: {then: {do: continue, set_ctx: {no: "{{ outcome.error }}"}}}}]}
 """
 )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from typing import Any
 
 import pytest
 
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
+from tests.values.test_expr_hostile import ESCAPE, EXHAUSTION, outcome
 
 HUGE = {"n": 10**400}
 
@@ -65,3 +68,19 @@ def test_a_short_stack_is_a_fault_of_budget():
     most = sys.getrecursionlimit() - depth
     answers = [compile_under(frames) for frames in range(most - 200, most - 40, 2)]
     assert set(answers) == {"40", "P204"}
+
+
+@pytest.mark.clause("N-10", "X-12")
+@pytest.mark.skipif("TALLY_LITERAL" not in os.environ, reason="TALLY_LITERAL=1 on a quiet machine")
+def test_the_literal_bound() -> None:
+    """PB-03: each of the corpus fails within 50 ms of processor time, on this machine as it is."""
+    slowest = 0.0
+    for source in (*ESCAPE, *EXHAUSTION):
+        least = float("inf")
+        for _ in range(5):
+            began = time.process_time()
+            assert outcome(source, strict=False) is not None
+            least = min(least, time.process_time() - began)
+        slowest = max(slowest, least)
+    print(f"slowest of {len(ESCAPE) + len(EXHAUSTION)}: {slowest * 1e3:.1f} ms")
+    assert slowest < 0.05
