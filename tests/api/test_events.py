@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.model.sys_definitions import of_kind
 from tallystick.values import canon
 from tests import orders
 from tests.api.rig import Served, serving
@@ -56,6 +57,28 @@ REFUSED = [
     ({"events": [placed("a")], "more": 1}, 400, "request.bad_batch"),
     ([], 422, "value.mismatch"),
 ]
+
+
+@pytest.mark.clause("K-09", "K-22")
+def test_what_is_ours_does_not_come_in_from_outside(tmp_path: Path) -> None:
+    """MO-12, AG-04: no `sys/` schema is taken over HTTP, receipts above all, and a caller cannot
+    say that it is somebody else; the head stays where it was.
+    """
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            before = await served.head()
+            for name in sorted(of_kind("defschema")):
+                for more in ({}, {"origin": "system"}):
+                    got = await post(served, {"schema": name, "value": {}, **more})
+                    code = "ingress.reserved_schema" if not more else got.json()["code"]
+                    assert (got.status_code // 100, got.json()["code"]) == (4, code), got.text
+            for origin in ("system", "governance", "workflow", "workflow:shop/orders@1"):
+                got = await post(served, {**placed("a"), "origin": origin})
+                assert got.status_code == 422, got.text
+            assert await served.head() == before
+
+    asyncio.run(main())
 
 
 def test_refusals_say_where_and_change_nothing(tmp_path: Path) -> None:

@@ -151,3 +151,43 @@ def test_a_wasm_file_is_the_artifact_of_its_module(tmp_path: Path) -> None:
     (tmp_path / "all.json").write_text(json.dumps([*definitions, manifest]))
     (tmp_path / "counter.wasm").write_bytes(wasm("wat"))
     assert bundle_at(tmp_path).root == made.root
+
+
+GONE = [
+    (
+        {"$kind": "defplan", "name": "demo/plan@1"},
+        "legacy.defplan",
+        "defplan is gone: write a defworkflow, or a playbook if an operator owns the steps",
+    ),
+    (
+        {"$kind": "manifest", "air_version": "2", "triggers": []},
+        "legacy.triggers",
+        "triggers are gone: list the event and its workflow under routing.subscriptions",
+    ),
+    (
+        {"$kind": "manifest", "air_version": "2", "routing": {"inboxes": []}},
+        "legacy.inboxes",
+        "routing.inboxes is gone: submit an event to the world",
+    ),
+    (
+        {"record": "PlanStarted", "plan": "demo/p@1"},
+        "legacy.plan_record",
+        "plan-era records cannot be folded: import the state as events",
+    ),
+]
+
+
+@pytest.mark.clause("K-24")
+@pytest.mark.parametrize(("document", "code", "words"), GONE)
+def test_what_is_gone_is_refused_on_the_command_line(tmp_path, document, code, words):
+    """MO-03: `bundle check` ends with 2 and says exactly these words, to people and programs."""
+    sources = [document] if document.get("$kind") == "manifest" else [*SOURCES, document]
+    kept = SOURCES[:-1] if document.get("$kind") == "manifest" else []
+    folder = written(tmp_path / "app", [*kept, *sources])
+    told = tally("bundle", "check", str(folder))
+    assert told.code == 2
+    assert words in told.out + told.err
+    asked = tally("bundle", "check", str(folder), "--json")
+    assert asked.code == 2
+    assert code in asked.out + asked.err
+    assert words in asked.out + asked.err

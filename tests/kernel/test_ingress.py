@@ -12,7 +12,7 @@ from tallystick.model.records import Dropped, EventAdmitted, Ticked
 from tallystick.model.sys_definitions import SYSTEM_INPUTS, of_kind
 from tallystick.values import canon
 from tests.rig import NODE, OUTSIDER, Rig, check, refused
-from tests.worlds import GO, LAB, go, lab_documents, lab_function, schema
+from tests.worlds import GO, LAB, TEXT, go, lab_documents, lab_function, record, schema
 
 CODE = ("t/code@1", "lab")
 DAY_NS = 86_400 * 1_000_000_000
@@ -277,3 +277,20 @@ def test_one_tick_per_delivery() -> None:
     assert rig.state(LAB, "a")["log"] == words
     assert [t.input_seq for t in rig.records(Ticked)] == seqs
     check(rig)
+
+
+@pytest.mark.clause("K-09")
+def test_a_refused_secret_is_in_no_answer_and_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    """VA-08: what stood at a secret position of a refused event is told to nobody, and not kept."""
+    auth_type = {"ref": "sys/TextOrSecretRef@1"}
+    login = schema("t/Login@1", record(who=TEXT, auth=auth_type))
+    rig = Rig(lab_documents(login), {CODE: lab_function()})
+    word = "hunter2"
+    for auth in (word, {"literal": [word]}, {"secret": {"alias": word}}, {word: 1}):
+        why = refused(rig, event(rig, "t/Login@1", {"who": "a", "auth": auth}))
+        assert why.code == "value.mismatch"
+        assert word not in repr(why.problem()) + str(why)
+    assert not any(word.encode() in frame.body for frame in rig.journal.read(rig.world.id))
+    assert word not in caplog.text
+    # The control: at an open position the same word is shown.
+    assert word in repr(refused(rig, event(rig, GO, {"n": word})).problem())
