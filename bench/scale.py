@@ -32,6 +32,7 @@ from tallystick.kernel import tick
 from tallystick.kernel.inputs import Submit
 from tallystick.kernel.machine import advance, submit
 from tallystick.model.cells import CellId
+from tallystick.node.host import calm_collector
 from tallystick.node.worlds import ForkOrder, fork_world, open_driver, world_at
 from tallystick.values import canon
 from tests.rig import WORLD, Rig
@@ -182,6 +183,7 @@ def opened(field: Field) -> float:
 
 def measure(sizes: list[int], children: list[int]) -> dict[str, Any]:
     """Growth at each size, and joins of each width."""
+    calm_collector()  # as a node has it
     with tempfile.TemporaryDirectory() as folder:
         field = Field(Path(folder))
         rows = [at_size(field, size) for size in sizes]

@@ -26,7 +26,10 @@ CONTINUATIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way from an event schema to a workflow; `forged` are arms that the kernel alone fills."""
+    """One way from an event schema to a workflow; `forged` are arms that the kernel alone fills.
+
+    `key_name` is the one field that the key is, where the path leads no further and no code is run.
+    """
 
     subscription: Subscription
     workflow: Workflow
@@ -34,6 +37,7 @@ class Route:
     upcasts: tuple[Upcast, ...]
     key_path: tuple[str, ...]
     forged: frozenset[str] = frozenset()
+    key_name: str | None = None
 
 
 class Agreed(NamedTuple):
@@ -52,6 +56,7 @@ class Active:
     """The active manifest, compiled."""
 
     catalogue: Catalogue
+    doors: frozenset[str]  # the schemas that anybody may send
     routes: Mapping[str, tuple[Route, ...]]
     rules: Rules
     slots: Mapping[str, Mapping[str, Grant]]
@@ -68,6 +73,7 @@ def activate(catalogue: Catalogue) -> Active:
     """Compile the tables of a catalogue."""
     return Active(
         catalogue=catalogue,
+        doors=frozenset(name for name in catalogue.schemas if not names.is_reserved(name)),
         routes=_routes(catalogue),
         rules=Rules.compile(catalogue.policies),
         slots={
@@ -85,7 +91,10 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
     table: dict[str, list[Route]] = {}
     for subscription in catalogue.subscriptions:
         workflow = catalogue.workflows[subscription.workflow]
-        for schema, route in _reached(catalogue, subscription, workflow):
+        for schema, reached in _reached(catalogue, subscription, workflow):
+            path = reached.key_path
+            single = len(path) == 1 and subscription.key_fn is None
+            route = replace(reached, key_name=path[0]) if single else reached
             table.setdefault(schema, []).append(route)
             for older, chain in _older(schema, catalogue):
                 upcast = replace(route, upcasts=chain)

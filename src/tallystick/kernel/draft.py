@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.inputs import Sample
 from tallystick.kernel.levels import Levels
-from tallystick.kernel.parts import INLINE_VALUE_MAX
+from tallystick.kernel.parts import INLINE_VALUE_MAX, Cell
 from tallystick.kernel.world import World
 from tallystick.model.cells import COMPLETED, FAILED, CellId
 from tallystick.model.records import (
@@ -125,19 +125,18 @@ class Draft:
             return False
         return intent in self.opened or self.world.intents.get(intent) is not None
 
-    def exists(self, ident: CellId) -> bool:
-        """True when a cell exists as of this point of the frame."""
-        if ident in self.created:
+    def exists(self, ident: CellId, cell: Cell | None) -> bool:
+        """True when the cell, as the world has it, exists as of this point of the frame."""
+        if self.created and ident in self.created:
             return True
         if self.ended and self.ended.get(ident) == DELETED:
             return False
-        return self.world.cell(ident) is not None
+        return cell is not None
 
-    def takes_mail(self, ident: CellId, lifecycle: str) -> bool:
+    def takes_mail(self, ident: CellId, cell: Cell | None, lifecycle: str) -> bool:
         """False for a cell that ended: a process for good, an entity only when it failed."""
-        status = self.ended.get(ident)
+        status = self.ended.get(ident) if self.ended else None
         if status is None:
-            cell = self.world.cell(ident)
             status = "" if cell is None else cell.status
         return status != FAILED and (status != COMPLETED or lifecycle == "entity")
 

@@ -29,10 +29,10 @@ def fold(world: World, record: Record) -> None:
 
 def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
     """Fold the records of one frame; the world then stands behind it."""
-    world.cause = None
-    world.stamp = None
+    world.cause = world.stamp = None
+    seq = world.seq
     for record in records:  # as `fold` does, without a call for each
-        world.seq += 1
+        world.seq = seq = seq + 1
         _FOLDS[type(record)](world, record)
     world.head = head
     assert not world.denied, "every denial has its receipt in the same frame"

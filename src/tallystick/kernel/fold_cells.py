@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
 from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
-from tallystick.kernel.parts import INLINE_STATE_MAX, NO_MAIL, Cell, Fence, Mail
+from tallystick.kernel.parts import (
+    INLINE_STATE_MAX,
+    NO_BONDS,
+    NO_MAIL,
+    Cell,
+    Fence,
+    Mail,
+    with_bond,
+)
 from tallystick.kernel.pins import catalogue_of, unpin, workflow_of
 from tallystick.kernel.world import Cause, World
 from tallystick.model import envelopes, records
@@ -40,7 +49,7 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
         if caps is not None:
             cell.caps = caps
         if caller is not None:
-            cell.callers[caller] = None
+            cell.callers = with_bond(cell.callers, caller)
         mail = _mail(world, record, target, (index, parent, now_ns))
         if target.upcast is not None:
             mail = mail._replace(fits=_newer(catalogue_of(world, cell), target.upcast))
@@ -131,19 +140,23 @@ def _taken(world: World, cell: Cell, *, ended: bool) -> Mail:
 
 def ticked(world: World, record: records.Ticked) -> None:
     """A delivery was handled: the cell has its next state and status."""
-    cell = must(world, record.workflow, record.key)
-    ended = record.status in TERMINAL or record.after is None
+    workflow, key, workflow_hash, _, input_seq, _, _, size, version, status = record[:10]
+    after = record.after
+    cell = must(world, workflow, key)
+    ended = after is None or status in TERMINAL
     mail = _taken(world, cell, ended=ended)
-    assert mail.seq == record.input_seq, "a tick handles the front of the mailbox"
+    assert mail.seq == input_seq, "a tick handles the front of the mailbox"
     cell.forget_first()
     cell.last_seq = world.seq
     cell.last_active_ns = world.logical_ns
-    cell.workflow_hash = record.workflow_hash
-    cell.state_version = record.state_version
-    cell.status = record.status
-    if record.after is None:
+    cell.workflow_hash = workflow_hash
+    cell.state_version = version
+    cell.status = status
+    if after is None:
         _deleted(world, cell)
     else:
+        cell.size = size
+        cell.state_hash = after
         _new_state(world, cell, record)
         if ended:
             _ended(world, cell)
@@ -163,37 +176,40 @@ def unpinned(world: World, record: records.CellUnpinned) -> None:
 
 
 def _new_state(world: World, cell: Cell, record: records.Ticked) -> None:
-    cell.size = record.size
-    cell.state_hash = record.after
-    if record.state is not None:
-        cell.state = record.state
-    elif record.after != record.before:
+    before, after, state = record[15:18]
+    if state is not None:
+        cell.state = state
+    elif after != before:
         cell.state = None  # over the inline size: read from the blob store when it is needed
-    if record.size <= INLINE_STATE_MAX and record.after is not None:
-        world.resident.append((cell.id, record.after, record.size))
-        world.resident_bytes += record.size
+    size = cell.size
+    if size <= INLINE_STATE_MAX:
+        resident = world.resident
+        world.resident_bytes += size - resident.pop(cell.id, 0)
+        resident[cell.id] = size  # behind all others: it is the youngest now
         if world.resident_bytes > world.settings.resident_bytes_max:
             _spill(world)
 
 
 def _spill(world: World) -> None:
-    """Move the oldest dirty states out of memory; they stay logically dirty (K-41)."""
-    while world.resident_bytes > world.settings.resident_bytes_max and world.resident:
-        ident, digest, size = world.resident.popleft()
-        world.resident_bytes -= size
-        cell = world.cell(ident)
-        if cell is not None and cell.state is not None and cell.state_hash == digest:
-            world.blobs.put(digest, cell.state)
-            cell.state = None
+    """Move the oldest dirty states out of memory; they stay logically dirty (K-41).
+
+    They go in lots, because a dictionary is slow at giving up its first entry again and again.
+    """
+    resident = world.resident
+    while world.resident_bytes > world.settings.resident_bytes_max and resident:
+        for ident in list(islice(resident, 1 + len(resident) // 16)):
+            world.resident_bytes -= resident.pop(ident)
+            cell = world.cell(ident)
+            if cell is not None and cell.state is not None and cell.state_hash is not None:
+                world.blobs.put(cell.state_hash, cell.state)
+                cell.state = None
 
 
 def _deleted(world: World, cell: Cell) -> None:
     """State null: the cell is gone, or begins again for the mail that still waits (K-35)."""
     for intent in cell.keyed:
         world.keyed.remove(intent)
-    cell.keyed = {}
-    cell.inflight = {}
-    cell.callers = {}
+    cell.keyed = cell.inflight = cell.callers = NO_BONDS
     cell.caps = None
     cell.state = None
     cell.state_hash = None

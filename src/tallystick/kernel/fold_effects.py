@@ -7,7 +7,17 @@ from typing import Any
 from tallystick.kernel import continuation
 from tallystick.kernel import fold_flows as flows
 from tallystick.kernel.fold_mail import inherit, must, push, stamped
-from tallystick.kernel.parts import OWN_HOLDS, TIMER, Continuation, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.parts import (
+    OWN_HOLDS,
+    TIMER,
+    Continuation,
+    Intent,
+    Keyed,
+    Mail,
+    Waiter,
+    with_bond,
+    without_bond,
+)
 from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
@@ -34,9 +44,9 @@ def opened(world: World, record: records.IntentOpened) -> None:
     if intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
     if cell is not None:
-        cell.inflight[record.intent] = None
+        cell.inflight = with_bond(cell.inflight, record.intent)
         if record.idempotency_key is not None:
-            cell.keyed[record.intent] = None
+            cell.keyed = with_bond(cell.keyed, record.intent)
             world.keyed.put(record.intent, Keyed(record, world.seq, manifest))
 
 
@@ -113,12 +123,12 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
     origin = intent.record.origin
     cell = world.edit_cell(origin.workflow, origin.key)
     if cell is not None:
-        cell.inflight.pop(record.intent, None)
+        cell.inflight = without_bond(cell.inflight, record.intent)
     known = world.keyed.edit(record.intent) if intent.record.idempotency_key is not None else None
     if known is not None and record.status == "denied":
         world.keyed.remove(record.intent)  # a denial frees its key
         if cell is not None:
-            cell.keyed.pop(record.intent, None)
+            cell.keyed = without_bond(cell.keyed, record.intent)
     elif known is not None:
         known.settled = record
         known.settled_seq = world.seq

@@ -81,8 +81,9 @@ def _start(
         _fail(draft, opened, "schema", "spawn.bad_payload", fault)
         return None
     ident = child
-    created = not draft.exists(ident)
-    if not created and not draft.takes_mail(ident, workflow.lifecycle):
+    there = draft.world.cell(ident)
+    created = not draft.exists(ident, there)
+    if not created and not draft.takes_mail(ident, there, workflow.lifecycle):
         _fail(draft, opened, "conflict", "spawn.terminal", "the cell has ended already")
         return None
     caps = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.parts import NO_BONDS, Cell, Fence, Intent, Keyed, Mail, Waiter
 from tallystick.model.cells import CellId
 from tallystick.model.hot_items import (
     NUMBERS,
@@ -144,9 +144,9 @@ def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blob
     """What a leaf names by digest: bonds and mail."""
     if inflight is not None:
         bonds = canon.decode(read_blob(blobs, inflight))
-        cell.inflight = dict.fromkeys(bonds["open"])
-        cell.keyed = dict.fromkeys(bonds["keyed"])
-        cell.callers = dict.fromkeys(bonds["callers"])
+        cell.inflight = dict.fromkeys(bonds["open"]) or NO_BONDS
+        cell.keyed = dict.fromkeys(bonds["keyed"]) or NO_BONDS
+        cell.callers = dict.fromkeys(bonds["callers"]) or NO_BONDS
         cell.caps = bonds["caps"]
         cell.pin = bonds.get("pin")
     if mailbox is not None:

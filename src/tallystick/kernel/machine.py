@@ -42,6 +42,7 @@ from tallystick.kernel.inputs import (
 from tallystick.kernel.operate import operate
 from tallystick.kernel.world import World
 from tallystick.model.frames import Sealed, seal_frame
+from tallystick.model.records import WorldForked
 
 __all__ = ["accept", "advance", "fold_frame", "submit"]
 
@@ -112,16 +113,18 @@ def _governed(world: World, given: Govern) -> Frame:
 
 def accept(world: World, frame: Frame) -> Sealed | None:
     """Chain and fold a frame; None when it has no records."""
-    if not frame.records:
-        if frame.answer.kind == "suppressed":
-            reason = frame.answer.detail
-            world.suppressed[reason] = world.suppressed.get(reason, 0) + 1
+    records, _, _, blobs, answer, snapshot_ = frame
+    if not records:
+        if answer.kind == "suppressed":
+            world.suppressed[answer.detail] = world.suppressed.get(answer.detail, 0) + 1
         return None
-    records = frame.records
-    for digest, data in frame.blobs.items():
-        world.blobs.put(digest, data)
-    sealed = seal_frame(world.id_of(records[0]), world.seq + 1, world.head, records)
+    if blobs:
+        for digest, data in blobs.items():
+            world.blobs.put(digest, data)
+    first = records[0]  # that of a fork gives the world its new name
+    name = first.world if type(first) is WorldForked else world.id
+    sealed = seal_frame(name, world.seq + 1, world.head, records)
     fold_frame(world, records, sealed.hash)
-    if frame.snapshot is not None:
+    if snapshot_ is not None:
         world.suppressed.clear()
     return sealed

@@ -7,7 +7,9 @@ Their leaf forms, which the root covers, are in `leaves`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from tallystick.model.cells import COMPLETED, RUNNING, WAITING, CellId
@@ -155,6 +157,24 @@ class Mail(NamedTuple):
 
 # A cell at rest has no mail, and an empty deque is larger than all the rest of it.
 NO_MAIL: Final = cast("deque[Mail]", ())
+# Nearly every cell at rest waits for nothing, has no keys and was called by nobody.
+Bonds = Mapping[bytes, None]
+NO_BONDS: Final[Bonds] = MappingProxyType({})
+
+
+def with_bond(bonds: Bonds, intent: bytes) -> Bonds:
+    """The bonds with one more, changed in place where there are some."""
+    if isinstance(bonds, dict):
+        bonds[intent] = None
+        return bonds
+    return {intent: None}
+
+
+def without_bond(bonds: Bonds, intent: bytes) -> Bonds:
+    """The bonds without one, changed in place while some are left."""
+    if isinstance(bonds, dict):
+        bonds.pop(intent, None)
+    return bonds or NO_BONDS
 
 
 class Cell:
@@ -193,9 +213,9 @@ class Cell:
         self.workflow_hash: bytes | None = None
         self.mailbox: deque[Mail] = NO_MAIL
         self.queued = False
-        self.inflight: dict[bytes, None] = {}
-        self.keyed: dict[bytes, None] = {}
-        self.callers: dict[bytes, None] = {}
+        self.inflight: Bonds = NO_BONDS
+        self.keyed: Bonds = NO_BONDS
+        self.callers: Bonds = NO_BONDS
         self.caps: Any = None
         self.pin: bytes | None = None  # the manifest it runs under, when that is not the active one
 

@@ -12,8 +12,9 @@ from tallystick.errors import Busy, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel.active import Route
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import Cell
-from tallystick.kernel.pins import catalogue_of, narrowed, pinned_at, workflow_of
+from tallystick.kernel.pins import catalogue_of, narrowed, workflow_of
 from tallystick.model.abi import Halted
+from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import CellId
 from tallystick.model.records import Source, Target
 from tallystick.model.tuples import make
@@ -70,18 +71,17 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         if (wanted.origins or wanted.tags) and not _passes(way, event):
             continue
         try:
-            found = _target(draft, way, event)
+            found = _target(draft, way, event, bounded=bounded)
         except BadKeyError:
             if not lenient:
                 raise
             found = Lost(CellId(way.workflow.name, b""), "unread")
-        if isinstance(found, Lost):
-            lost.append(found)
-        else:
-            if bounded and not found.create:
-                _check_room(draft, way, found)
+        if type(found) is Target:
             targets.append(found)
-    return make(Routed, (tuple(targets), tuple(lost)))
+        else:
+            assert isinstance(found, Lost), "a delivery happens or it does not"
+            lost.append(found)
+    return make(Routed, (tuple(targets), tuple(lost) if lost else ()))
 
 
 def _passes(way: Route, event: Event) -> bool:
@@ -101,7 +101,7 @@ def _from(source: Source, origin: str) -> bool:
 
 
 # tidy: the order of the questions is the rule.
-def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
+def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target | Lost:
     workflow = way.workflow
     value: Admitted | None = event.admitted
     upcast = None
@@ -113,17 +113,23 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
         raise BadKeyError("ingress.reserved_schema", message, "/$tag")
     # A failed upcast is its cell's fault at the tick; the key is then read from what came.
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
-    ident = make(CellId, (workflow.name, key))
-    create = not draft.exists(ident)
-    if not create and draft.world.pinned:
-        pinned = pinned_at(draft.world, ident)
-        if pinned is not None:
-            return _to_pinned(draft, event, pinned)
+    name = workflow.name
+    ident = make(CellId, (name, key))
+    cell = draft.world.cell(ident)
+    create = not draft.exists(ident, cell)
+    if cell is not None and cell.pin is not None and not create:
+        found = _to_pinned(draft, event, cell)
+        if bounded and type(found) is Target:
+            _check_room(cell, workflow)
+        return found
     wanted = way.subscription
     if create and not wanted.create_if_missing:
         return Lost(ident, "no_instance")
-    if not create and not draft.takes_mail(ident, workflow.lifecycle):
-        return Lost(ident, "terminal")
+    if not create:
+        if not draft.takes_mail(ident, cell, workflow.lifecycle):
+            return Lost(ident, "terminal")
+        if bounded and cell is not None:
+            _check_room(cell, workflow)
     newer = value.bytes if upcast is not None and value is not None else None
     init = None
     if create:
@@ -131,13 +137,13 @@ def _target(draft: Draft, way: Route, event: Event) -> Target | Lost:
             init = _init(draft, way, value)
         # Later subscriptions of the same event see the cell that this one creates.
         draft.created[ident] = None
-    return make(Target, (workflow.name, key, create, way.arm, upcast, newer, init, None, None))
+    return make(Target, (name, key, create, way.arm, upcast, newer, init, None, None))
 
 
 def _to_pinned(draft: Draft, event: Event, cell: Cell) -> Target | Lost:
     """A pinned cell is given what its own workflow takes, in the version that this one knows."""
     own, workflow = catalogue_of(draft.world, cell), workflow_of(draft.world, cell)
-    if not draft.takes_mail(cell.id, workflow.lifecycle):
+    if not draft.takes_mail(cell.id, cell, workflow.lifecycle):
         return Lost(cell.id, "terminal")
     name: str | None = event.schema
     admitted: Admitted | None = event.admitted
@@ -171,13 +177,12 @@ def _read(schema: Schema, data: bytes) -> Admitted | None:
         return None
 
 
-def _check_room(draft: Draft, way: Route, target: Target) -> None:
-    cell = draft.world.cell(CellId(target.workflow, target.key))
-    most = way.workflow.limits.mailbox_max
-    if cell is not None and len(cell.mailbox) >= most:
+def _check_room(cell: Cell, workflow: Workflow) -> None:
+    most = workflow.limits.mailbox_max
+    if len(cell.mailbox) >= most:
         raise Busy(
-            f"the mailbox of {target.workflow} holds {most} entries",
-            where={"workflow": target.workflow, "key": target.key.hex()},
+            f"the mailbox of {workflow.name} holds {most} entries",
+            where={"workflow": workflow.name, "key": cell.id.key.hex()},
         )
 
 
@@ -189,7 +194,7 @@ def _key(draft: Draft, way: Route, value: Admitted, explicit: bytes | None) -> b
     assert schema is not None, "only a keyed workflow has a key"
     raw = _key_value(draft, way, value)
     try:
-        key = schema.admit(raw).bytes
+        key = schema.document(raw)
     except SchemaMismatch as why:
         path = "/" + "/".join(way.key_path)
         raise BadKeyError("value.mismatch", f"key does not fit {schema.name}: {why}", path) from why
@@ -209,6 +214,8 @@ def _key_value(draft: Draft, way: Route, value: Admitted) -> Any:
             raise BadKeyError("value.mismatch", f"key function failed: {answer.message}", "")
         return canon.decode(answer)
     found: Any = value.value
+    if way.key_name is not None and type(found) is dict and way.key_name in found:
+        return found[way.key_name]  # as nearly every subscription has it
     for i, name in enumerate(way.key_path):
         if type(found) is not dict or name not in found:
             path = "/" + "/".join(way.key_path[: i + 1])

@@ -91,7 +91,7 @@ def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
         try:
             state = ran.output.state
             kept = None if state is None else _checked_state(workflow, state)
-            _check_limits(workflow, ran, kept)
+            _check_limits(workflow, workflow.limits, ran, kept)
         except TickFault as why:
             return Halted(why.code, why.message, ran.fuel, ran.engine)
     return ran
@@ -175,35 +175,38 @@ class _Reading:
 # tidy: the records of a tick, in their order.
 def _frame(turn: Turn, ran: Ran) -> Frame:
     world, workflow, cell, mail, _, newer = turn
-    output = ran.output
-    state = output.state
-    if state is not None and not (isinstance(state, Admitted) and state.schema is workflow.state):
+    output, _, _, _, moved, _ = ran
+    state, status, _, _, events, effects, _, _, _, _ = output
+    if state is not None and not (type(state) is Admitted and state.schema is workflow.state):
         state = _checked_state(workflow, state)
-    _check_limits(workflow, ran, state)
+    limits = workflow.limits
+    _check_limits(workflow, limits, ran, state)
     draft = Draft(world)
-    draft.hops = mail.hops + 1
+    draft.hops = hops = mail.hops + 1
     draft.append(_ticked(draft, turn, ran, state))
     if newer is not None and newer.migrated is not None:
         draft.append(newer.migrated)
-    if ran.moved:
+    if moved:
         draft.append(CellUnpinned(workflow.name, cell.id.key, "checkpoint"))
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
-    if state is None:
-        draft.ended[cell.id] = DELETED
-    elif output.status != RUNNING:
-        draft.ended[cell.id] = output.status
-    for event in output.events:
+    ended = state is None or status != RUNNING
+    if ended:
+        draft.ended[cell.id] = DELETED if state is None else status
+    for event in events:
         emit(draft, workflow, cell, event)
-    if output.effects:
+    if effects:
         asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
-        opened = _judge_all(draft, asking, output)
-        _bound("inflight_max", workflow.limits.inflight_max, len(cell.inflight) + len(draft.opened))
+        opened: list[Opened | None] = []
+        for wanted in effects:
+            opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
+        if len(cell.inflight) + len(draft.opened) > limits.inflight_max:
+            _bound("inflight_max", limits.inflight_max, len(cell.inflight) + len(draft.opened))
         _derive(draft, asking, opened)
-    if draft.hops > workflow.limits.hops_max:
+    if hops > limits.hops_max:
         _check_hops(draft, workflow)
-    if state is None or output.status != RUNNING:
+    if ended:
         _finish(draft, turn, output)
-    elif cell.pin is not None and not ran.moved and _rests(draft, turn):
+    elif cell.pin is not None and not moved and _rests(draft, turn):
         draft.append(CellUnpinned(workflow.name, cell.id.key, "rest"))
     return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
 
@@ -218,24 +221,24 @@ def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:
         raise bad_output(f"state does not fit {workflow.state.name}: {why.message}") from why
 
 
-def _check_limits(workflow: Workflow, ran: Ran, state: Admitted | None) -> None:
-    limits = workflow.limits
-    output = ran.output
+def _check_limits(workflow: Workflow, limits: Limits, ran: Ran, state: Admitted | None) -> None:
+    output, envelope, _, _, _, written = ran
+    _, _, result, _, events, effects, ann, logs, metrics, blobs = output
     size = 0 if state is None else len(state.bytes)
     if size > limits.state_bytes_max:
         raise LimitExceeded("state_bytes_max", limits.state_bytes_max, size)
-    rest = len(ran.envelope) - size
+    rest = len(envelope) - size
     if rest > limits.output_bytes_max:
         raise LimitExceeded("output_bytes_max", limits.output_bytes_max, rest)
-    if output.effects:
-        _bound("effects_max", limits.effects_max, len(output.effects))
-    if output.events:
-        _bound("events_max", limits.events_max, len(output.events))
-    if output.logs or output.metrics or output.ann is not None or output.blobs:
+    if effects and len(effects) > limits.effects_max:
+        raise LimitExceeded("effects_max", limits.effects_max, len(effects))
+    if events and len(events) > limits.events_max:
+        raise LimitExceeded("events_max", limits.events_max, len(events))
+    if logs or metrics or ann is not None or blobs:
         _check_notes(workflow, output, limits)
-    if output.result is not None:
+    if result is not None and not written:
         try:
-            canon.decode(output.result)
+            canon.decode(result)
         except NotCanonical as why:
             raise bad_output(f"result is not a canonical document: {why.message}") from why
 
@@ -271,20 +274,22 @@ def _bound(name: str, most: int, got: int) -> None:
 # tidy: one record, all of its fields.
 def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
     _, workflow, cell, mail, _, _ = turn
-    output = ran.output
+    output, envelope, fuel, engine, _, _ = ran
+    _, status, result, reason, events, effects, ann, logs, metrics, blobs = output
+    before = cell.state_hash
     after = inline = None
     size = 0
     if state is not None:
-        after = state.digest
-        size = len(state.bytes)
-        if after != cell.state_hash:
+        data = state.bytes
+        size = len(data)
+        after = sha256(data).digest()
+        if after != before:
             if size <= INLINE_STATE_MAX:
-                inline = state.bytes
+                inline = data
             else:
-                draft.blobs[after] = state.bytes
-    if output.blobs:
-        for text, data in output.blobs.items():
-            draft.blobs[canon.raw_of(text)] = data
+                draft.blobs[after] = data
+    if blobs:
+        draft.blobs.update({canon.raw_of(text): data for text, data in blobs.items()})
     fields = (
         workflow.name,
         cell.id.key,
@@ -295,45 +300,41 @@ def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticke
         cell.born_seq,
         size,
         workflow.state_version,
-        output.status,
-        sha256(ran.envelope).digest(),
-        len(output.events),
-        len(output.effects),
-        ran.fuel,
-        ran.engine,
-        cell.state_hash,
+        status,
+        sha256(envelope).digest(),
+        len(events),
+        len(effects),
+        fuel,
+        engine,
+        before,
         after,
         inline,
-        dict(output.reason) if output.reason is not None else None,
-        output.result,
-        output.ann,
-        [dict(entry) for entry in output.logs] if output.logs else None,
-        dict(output.metrics) if output.metrics else None,
-        [canon.raw_of(text) for text in output.blobs] if output.blobs else None,
+        None if reason is None else dict(reason),
+        result,
+        ann,
+        [dict(entry) for entry in logs] if logs else None,
+        dict(metrics) if metrics else None,
+        [canon.raw_of(text) for text in blobs] if blobs else None,
     )
     return make(Ticked, fields)
-
-
-def _judge_all(draft: Draft, asking: Asking, output: TickOutput) -> list[Opened | None]:
-    """Judge the effects one by one; None stands for what was attached or denied."""
-    opened: list[Opened | None] = []
-    for wanted in output.effects:
-        opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
-    return opened
 
 
 def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
     """Receipts of denials and of internal effects, in the order of the effects."""
     if None in opened:
-        for record in list(draft.records):
-            if isinstance(record, IntentDenied):
-                receipts.settle(draft, record, "denied", receipts.denial_payload(record))
+        _deny_all(draft)
     for each in opened:
         # What has an executor elsewhere is left to it, what is held to its release.
         if each is None or each.effect.name not in internal.ACTIONS:
             continue
         if draft.opened[each.intent].hold is None:
             internal.perform(draft, asking, each)
+
+
+def _deny_all(draft: Draft) -> None:
+    for record in list(draft.records):
+        if isinstance(record, IntentDenied):
+            receipts.settle(draft, record, "denied", receipts.denial_payload(record))
 
 
 def _check_hops(draft: Draft, workflow: Workflow) -> None:

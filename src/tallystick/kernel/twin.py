@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from tallystick.kernel.levels import Levels
-from tallystick.kernel.parts import NO_MAIL, Cell, Fence, Intent, Keyed
+from tallystick.kernel.parts import NO_BONDS, NO_MAIL, Cell, Fence, Intent, Keyed
 from tallystick.kernel.world import World
 
 T = TypeVar("T", World, Cell, Intent, Keyed)
@@ -37,7 +37,7 @@ def twin(world: World) -> World:
     made.suppressed = dict(world.suppressed)
     made.recent = world.recent.copy()
     made.denied = deque(world.denied)
-    made.resident = deque(world.resident)
+    made.resident = dict(world.resident)
     return made
 
 
@@ -55,9 +55,9 @@ def _copied(entry: T) -> T:
 def _cell(cell: Cell) -> Cell:
     made = _copied(cell)
     made.mailbox = deque(cell.mailbox) if cell.mailbox else NO_MAIL
-    made.inflight = dict(cell.inflight)
-    made.keyed = dict(cell.keyed)
-    made.callers = dict(cell.callers)
+    made.inflight = dict(cell.inflight) or NO_BONDS
+    made.keyed = dict(cell.keyed) or NO_BONDS
+    made.callers = dict(cell.callers) or NO_BONDS
     return made
 
 

@@ -26,14 +26,7 @@ from tallystick.model.abi import Runner
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId, child_entropy
 from tallystick.model.frames import GENESIS
-from tallystick.model.records import (
-    IntentDenied,
-    ProgressNoted,
-    ReceiptSettled,
-    Record,
-    Stamp,
-    WorldForked,
-)
+from tallystick.model.records import IntentDenied, ProgressNoted, ReceiptSettled, Stamp
 from tallystick.values import canon
 
 RECENT_MAX: Final = 65_536
@@ -122,8 +115,8 @@ class World:
         self.cause: Cause | None = None
         self.stamp: Stamp | None = None
         self.denied: deque[IntentDenied] = deque()
-        # Dirty states in memory, oldest first, so that spilling needs no search.
-        self.resident: deque[tuple[CellId, bytes, int]] = deque()
+        # The sizes of dirty states in memory, oldest first, so that spilling needs no search.
+        self.resident: dict[CellId, int] = {}
         self.resident_bytes = 0
 
     def mount(self, roots: dict[str, bytes]) -> None:
@@ -149,10 +142,6 @@ class World:
             for name in roots
             if name.startswith("cell:")
         }
-
-    def id_of(self, first: Record) -> str:
-        """The world a frame belongs to: a fork's first record gives it its new name."""
-        return first.world if isinstance(first, WorldForked) else self.id
 
     def rehouse(self, blobs: Blobs) -> None:
         """Read and stage blobs elsewhere from here on: a fork writes into its own store."""

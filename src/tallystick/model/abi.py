@@ -157,6 +157,7 @@ class Ran(NamedTuple):
     """A tick that answered: the output, its canonical envelope, and what it cost.
 
     `moved` says that the successor of the workflow gave it.
+    `written` says that the lane encoded the result itself: nobody needs to read it again.
     """
 
     output: TickOutput
@@ -164,6 +165,7 @@ class Ran(NamedTuple):
     fuel: int
     engine: str
     moved: bool = False
+    written: bool = False
 
 
 class Halted(NamedTuple):

@@ -92,8 +92,11 @@ class Site:
 
     def intent(self, key: bytes, params: bytes, seq: int, index: int) -> bytes:
         """The intent digest of an effect without an explicit key at one position."""
-        position = self.position(key, seq, index)
-        parts = (self._d, _OCTETS[len(params)], params, self._e, position, self._f)
+        # The position as above, in place: this runs for every effect of every tick.
+        at, when, head = _NUMBERS[index], _NUMBERS[seq], _OCTETS[len(key)]
+        first = b"".join((self._a, at, _P1_SEQ, when, self._b, head, key, self._c))
+        place = sha256(first).digest()
+        parts = (self._d, _OCTETS[len(params)], params, self._e, place, self._f)
         return sha256(b"".join(parts)).digest()
 
 

@@ -40,10 +40,24 @@ _HEAD: Final = canon.PREFIX + canon.head(5, 5) + _VERSION + canon.put_key("seq")
 _PREV: Final = canon.put_key("prev") + canon.head(2, 32)
 _WORLD: Final = canon.put_key("world")
 _RECORDS: Final = canon.put_key("records")
-_COUNTS: Final = tuple(canon.head(4, n) for n in range(24))
 _NAMES: Final = canon.NAMES
 _NUMBERS: Final = canon.NUMBERS
 _PUT: Final = hot.PUT
+
+
+class _Places(dict[tuple[str, int], bytes]):
+    """What stands between the chain and the records: the world, and how many there are."""
+
+    def __missing__(self, place: tuple[str, int]) -> bytes:
+        world, count = place
+        made = _WORLD + _NAMES[world] + _RECORDS + canon.head(4, count)
+        if len(self) < _PLACES_MAX:
+            self[place] = made
+        return made
+
+
+_PLACES_MAX: Final = 4096
+_PLACES: Final[dict[tuple[str, int], bytes]] = _Places()
 
 
 class Sealed(NamedTuple):
@@ -81,13 +95,11 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
     """Encode and chain the records of one frame; `seq` is the number of the first."""
     n = len(records)
     assert n, "a frame holds at least one record"
-    count = _COUNTS[n] if n < 24 else canon.head(4, n)
-    out = [_HEAD, _NUMBERS[seq], _PREV, prev, _WORLD, _NAMES[world], _RECORDS, count]
+    out = [_HEAD, _NUMBERS[seq], _PREV, prev, _PLACES[world, n]]
     for record in records:
         out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
     body = b"".join(out)
-    last = seq + n - 1
-    return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))
+    return make(Sealed, (world, seq, seq + n - 1, prev, sha256(body).digest(), body))
 
 
 Opened = tuple[str, int, bytes, list[Record]]

@@ -105,7 +105,7 @@ class AsyncFlow:
             output = turn.run()
             used = turn.entry.space.meter.used + turn.spent
             moved = turn.entry is not self
-            made = Ran(output, write_output(output), used, turn.entry.engine, moved)
+            made = Ran(output, write_output(output), used, turn.entry.engine, moved, written=True)
         except BaseException as why:  # noqa: BLE001 - the fence around module code
             turn.drop()
             return halted(why, turn.entry.space, workflow, turn.entry.engine)

@@ -79,7 +79,7 @@ class PythonRunner:
             ctx = None if tick.ctx is None else canon.decode(tick.ctx.document())
             answer = function(state, tick.event.plain(), ctx)
             output = _output(catalogue, workflow, answer)
-            return make(Ran, (output, write_output(output), 0, ENGINE, False))
+            return make(Ran, (output, write_output(output), 0, ENGINE, False, True))
         except LimitExceeded as over:
             return Halted(over.code, over.message, 0, ENGINE, over.limit)
         except TickFault as fault:

@@ -60,7 +60,7 @@ class Reducer:
                 after = self._put(after)
             output = ctx.output(workflow.state, after)
             used = namespace.meter.used
-            return make(Ran, (output, write_output(output), used, self._engine, False))
+            return make(Ran, (output, write_output(output), used, self._engine, False, True))
         except BaseException as why:  # noqa: BLE001 - the fence around module code
             return halted(why, namespace, workflow, self._engine)
 

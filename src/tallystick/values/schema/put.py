@@ -138,59 +138,101 @@ def _plain_text_put(leaf: Leaf) -> Put:
     return put_plain
 
 
-def _keyed(key: bytes, field: Type) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """A key with every short head of a text, and with every small number; empty for other types."""
+class _Texts(dict[int, bytes]):
+    """A key with the head of the text behind it, by the length of that text."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __missing__(self, length: int) -> bytes:
+        made = self._key + _head(3, length)
+        if length < 256:
+            self[length] = made
+        return made
+
+
+class _Numbers(dict[int, bytes]):
+    """A key with the number behind it; refuses one that is out of range."""
+
+    def __init__(self, key: bytes, low: int, high: int) -> None:
+        self._key = key
+        self._low = low
+        self._high = high
+
+    def __missing__(self, number: int) -> bytes:
+        if not self._low <= number <= self._high:
+            raise Misfit("out_of_range")
+        made = self._key + canon.put_int(number)
+        if 0 <= number < 256:
+            self[number] = made
+        return made
+
+
+def _ready(key: bytes, field: Type) -> tuple[type | None, dict[int, bytes]]:
+    """The Python type that a field takes as it is, and its key joined with what follows."""
     inner = field.inner if isinstance(field, Option) else field
     kind = inner.kind if isinstance(inner, Scalar) else ""
-    texts = tuple([key + head for head in _TEXT_HEADS]) if kind == "text" else ()
-    numbers = tuple([key + n for n in _NATURALS]) if kind in ("int", "nat") else ()
-    return texts, numbers
+    if kind == "text":
+        return str, _Texts(key)
+    if kind == "nat":
+        return int, _Numbers(key, 0, leaves.U64_MAX)
+    if kind == "int":
+        return int, _Numbers(key, leaves.I64_MIN, leaves.I64_MAX)
+    return None, {}
 
 
 # tidy: the two commonest kinds of field are written in place; a call costs more than they do
 def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
-    parts: list[tuple[str, bytes, Put, bool, tuple[bytes, ...], tuple[bytes, ...]]] = []
+    parts: list[tuple[str, type | None, dict[int, bytes], bytes, Put]] = []
     for name, field in fields:
         key = canon.put_text(name)
-        put_part = compile_put(field, lens, depth + 1)
-        parts.append((name, key, put_part, is_option(field), *_keyed(key, field)))
+        kind, ready = _ready(key, field)
+        parts.append((name, kind, ready, key, compile_put(field, lens, depth + 1)))
     steps = tuple(parts)
     count = len(parts)
     opening = canon.head(5, count)
     as_record = lens.record
+    whole = _completed(fields)
 
     def put_record(value: Any, emit: Emit) -> Any:
         if type(value) is not dict:
             value = as_record(value)
+        if len(value) != count:
+            value = whole(value)
         result: dict[str, Any] = {}
-        absent = 0
         emit(opening)
-        for name, key, put_field, optional, texts, numbers in steps:
+        for name, kind, ready, key, put_field in steps:
             given = value.get(name, ABSENT)
-            kind = type(given)
-            if texts and kind is str:
-                raw = given.encode()
-                n = len(raw)
-                emit(texts[n] if n < 256 else key + _head(3, n))
-                emit(raw)
-                result[name] = given
-            elif numbers and kind is int and 0 <= given < 256:
-                emit(numbers[given])
-                result[name] = given
-            elif given is not ABSENT:
+            came = type(given)
+            if came is not kind:
+                if given is ABSENT:
+                    raise Misfit("missing_field")
                 emit(key)
                 result[name] = put_field(given, emit)
-            elif optional:
-                emit(key + NULL)
-                result[name] = None
-                absent += 1
+            elif came is str:
+                raw = given.encode()
+                emit(ready[len(raw)])
+                emit(raw)
+                result[name] = given
             else:
-                raise Misfit("missing_field")
-        if len(value) + absent != count:
-            raise Misfit("unknown_field")
+                emit(ready[given])
+                result[name] = given
         return result
 
     return put_record
+
+
+def _completed(fields: tuple[tuple[str, Type], ...]) -> Callable[[Any], dict[Any, Any]]:
+    """How a record of another size than its type becomes whole: absent options are null."""
+    optional = [name for name, field in fields if is_option(field)]
+
+    def whole(value: Any) -> dict[Any, Any]:
+        made = {**dict.fromkeys(optional), **value}
+        if len(made) != len(fields):
+            raise Misfit("unknown_field" if len(made) > len(fields) else "missing_field")
+        return made
+
+    return whole
 
 
 def arm_opening(tag: str, arm: Type) -> bytes:

@@ -138,6 +138,18 @@ class Schema:
             raise self._too_large(data)
         return Admitted(self, canonical, data)
 
+    def document(self, value: Any) -> bytes:
+        """The bytes of a native value, for who needs nothing else; refuses like `admit`."""
+        out = [_PREFIX]
+        try:
+            self._put(value, out.append)
+        except (Misfit, UnicodeEncodeError):
+            out.clear()
+        data = b"".join(out)
+        if 0 < len(data) <= _SIZE_MAX:
+            return data
+        return self.admit(value).bytes  # which says what is wrong, or knows the value already
+
     def read(self, data: bytes) -> Admitted:
         """The value of a canonical document of exactly this type; the bytes are kept as given.
 

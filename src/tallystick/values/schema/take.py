@@ -11,6 +11,7 @@ Whatever is not exactly canonical raises `Misfit` (or the error of an index or o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, assert_never
 
 from tallystick.values import canon, names
@@ -173,40 +174,69 @@ _SCALARS: Mapping[str, Take] = {
 
 
 _WHOLE = frozenset({"int", "nat", "time", "duration"})
+_NULL_NEXT = -25  # behind the small numbers
+
+
+def _shorts(field: Type) -> tuple[int | None, ...]:
+    """What the first byte of a field says at once, for each of the 256; None when it does not."""
+    optional = isinstance(field, Option)
+    inner = field.inner if isinstance(field, Option) else field
+    if not isinstance(inner, Scalar):
+        return _told("", optional=False)
+    kind = "int" if inner.kind in _WHOLE else "text" if inner.kind == "text" else ""
+    return _told(kind, optional=optional)
+
+
+@cache
+def _told(kind: str, *, optional: bool) -> tuple[int | None, ...]:
+    """The length of a short text, or a small number n as -1 - n, or null where it may be that."""
+    told: list[int | None] = [None] * 256
+    for n in range(24):
+        if kind == "text":
+            told[0x60 + n] = n
+        elif kind == "int":
+            told[n] = -1 - n
+    if optional:
+        told[NULL[0]] = _NULL_NEXT
+    return tuple(told)
 
 
 # tidy: the two commonest kinds of field are read in place; a call costs more than they do
 def _record_take(fields: tuple[tuple[str, Type], ...], depth: int) -> Take:
     # The opening of the map and its first key stand together; so every piece is one comparison.
     opening = canon.head(5, len(fields))
-    parts: list[tuple[str, bytes, int, Take, str]] = []
+    parts: list[tuple[str, bytes, int, Take, tuple[int | None, ...]]] = []
     for name, field in fields:
         key = opening + canon.put_text(name)
         opening = b""
-        kind = field.kind if isinstance(field, Scalar) else ""
-        parts.append((name, key, len(key), compile_take(field, depth + 1), kind))
+        parts.append((name, key, len(key), compile_take(field, depth + 1), _shorts(field)))
     steps = tuple(parts)
     if not steps:
         return _empty_record
 
     def take_record(data: bytes, pos: int) -> tuple[Any, int]:
         result: dict[str, Any] = {}
-        for name, key, width, take_field, kind in steps:
-            if not data.startswith(key, pos):
+        end = len(data)
+        starts = data.startswith
+        for name, key, width, take_field, shorts in steps:
+            if not starts(key, pos):
                 raise Misfit("missing_field")
             pos += width
-            first = data[pos]
-            if kind == "text" and 0x60 <= first < 0x78:
+            short = shorts[data[pos]]
+            if short is None:
+                result[name], pos = take_field(data, pos)
+            elif short >= 0:
                 begin = pos + 1
-                pos = begin + first - 0x60
-                if pos > len(data):
+                pos = begin + short
+                if pos > end:
                     raise Misfit("bad_format")
                 result[name] = data[begin:pos].decode()
-            elif first < 24 and kind in _WHOLE:
-                result[name] = first
+            elif short == _NULL_NEXT:
+                result[name] = None
                 pos += 1
             else:
-                result[name], pos = take_field(data, pos)
+                result[name] = -1 - short
+                pos += 1
         return result, pos
 
     return take_record
