@@ -33,6 +33,7 @@ from tallystick.values import canon
 EMPTY: Final = bytes(32)
 REF: Final = 34
 _NO_HINT: Final = b"\x00\x00"
+_BITS: Final = {nibble: 1 << way for way, nibble in enumerate("0123456789abcdef")}
 
 
 class Blobs(Protocol):
@@ -235,19 +236,24 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
     tail = path[-2:]
     at = 0
     node = nodes.load(root)
-    while isinstance(node, Stored):
-        skip = node.skip
-        stop = at + len(skip)
-        if skip and text[at:stop] != skip:
+    while type(node) is Stored:
+        skip, bits, joined = node
+        if skip:
+            stop = at + len(skip)
+            if text[at:stop] != skip:
+                return None
+            at = stop
+        bit = _BITS[text[at]]
+        if not bits & bit:
             return None
-        kid = node.kid(int(text[stop], 16))
-        if kid is None:
-            return None
-        hint = kid[32:]
+        begin = (bits & (bit - 1)).bit_count() * REF  # as `kid` finds it
+        end = begin + 32
+        hint = joined[end : end + 2]
         if hint not in (_NO_HINT, tail):
             return None
-        node = nodes.load(kid[:32])
-        at = stop + 1
+        node = nodes.load(joined[begin:end])
+        at += 1
+    assert isinstance(node, Leaf), "a walk ends at a leaf"
     return node.value if node.path == text else None
 
 

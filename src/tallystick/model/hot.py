@@ -168,16 +168,58 @@ _INPUT_INDEX: Final = _K("input_index")
 _MODULE_HASH: Final = _K("module_hash") + _D
 _STATE_VERSION: Final = _K("state_version")
 _WORKFLOW_HASH: Final = _K("workflow_hash") + _D
-_NO_NOTES: Final = (None, None, None)
+_NO_NOTES: Final = (None, None, None, None)
+_RAN_MAX: Final = 4096
+
+
+class _Ran(dict[tuple[str, int], bytes]):
+    """Engine and number of events, up to the digest of the output."""
+
+    def __missing__(self, pair: tuple[str, int]) -> bytes:
+        engine, events = pair
+        made = _ENGINE + _NAMES[engine] + _EVENTS + _NUMBERS[events] + _OUTPUT
+        if len(self) < _RAN_MAX:
+            self[pair] = made
+        return made
+
+
+class _Ends(dict[tuple[str, int], bytes]):
+    """Status and number of effects, up to the birth of the cell."""
+
+    def __missing__(self, told: tuple[str, int]) -> bytes:
+        status, effects = told
+        made = _STATUS + _NAMES[status] + _EFFECTS + _NUMBERS[effects] + _BORN
+        if len(self) < _RAN_MAX:
+            self[told] = made
+        return made
+
+
+class _Codes(dict[tuple[int, bytes, int, bytes], bytes]):
+    """The end of a tick, which recurs for every tick of a workflow: index, code and version."""
+
+    def __missing__(self, told: tuple[int, bytes, int, bytes]) -> bytes:
+        index, module_hash, version, workflow_hash = told
+        place = _INPUT_INDEX + _NUMBERS[index] + _MODULE_HASH + module_hash
+        made = place + _STATE_VERSION + _NUMBERS[version] + _WORKFLOW_HASH + workflow_hash
+        if len(self) < _RAN_MAX:
+            self[told] = made
+        return made
+
+
+_RAN: Final[dict[tuple[str, int], bytes]] = _Ran()
+_ENDS: Final[dict[tuple[str, int], bytes]] = _Ends()
+_CODES: Final[dict[tuple[int, bytes, int, bytes], bytes]] = _Codes()
 
 
 # tidy: the table of one record, written out.
 def _ticked(record: Ticked) -> bytes:
-    if record[21:] != _NO_NOTES or record[18] is not None:  # logs, metrics, blobs; reason
+    (
+        workflow, key, workflow_hash, module_hash, input_seq, index, born, size, version, status,
+        output, events, effects, fuel, engine, before, after, state, reason, result, ann, logs,
+        metrics, blobs,
+    ) = record  # fmt: skip
+    if (reason, logs, metrics, blobs) != _NO_NOTES:
         return put_record(record)
-    workflow, key, workflow_hash, module_hash, input_seq, index, born, size = record[:8]
-    version, status, output, events, effects, fuel, engine, before, after = record[8:17]
-    state, result, ann = record[17], record[19], record[20]
     n = 16 + (before is not None) + (after is not None) + (state is not None) + (ann is not None)
     return b"".join(
         (
@@ -193,32 +235,17 @@ def _ticked(record: Ticked) -> bytes:
             b"" if after is None else _AFTER + after,
             b"" if state is None else _STATE + _OCTETS[len(state)] + state,
             b"" if before is None else _BEFORE + before,
-            _ENGINE,
-            _NAMES[engine],
-            _EVENTS,
-            _NUMBERS[events],
-            _OUTPUT,
+            _RAN[engine, events],
             output,
             _TICKED,
             b"" if result is None else _RESULT + _OCTETS[len(result)] + result,
-            _STATUS,
-            _NAMES[status],
-            _EFFECTS,
-            _NUMBERS[effects],
-            _BORN,
+            _ENDS[status, effects],
             _NUMBERS[born],
             _WORKFLOW,
             _NAMES[workflow],
             _INPUT_SEQ,
             _NUMBERS[input_seq],
-            _INPUT_INDEX,
-            _NUMBERS[index],
-            _MODULE_HASH,
-            module_hash,
-            _STATE_VERSION,
-            _NUMBERS[version],
-            _WORKFLOW_HASH,
-            workflow_hash,
+            _CODES[index, module_hash, version, workflow_hash],
         )
     )
 

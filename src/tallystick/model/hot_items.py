@@ -14,6 +14,7 @@ from tallystick.values import canon
 
 MEMORY_MAX: Final = 4096
 DEPTH: Final = 3  # a field of a record, in the list of a frame's body
+_NEAR_MAX: Final = 2**32
 
 
 class _Numbers(dict[bytes, int]):
@@ -24,6 +25,9 @@ class _Numbers(dict[bytes, int]):
         if len(self) >= MEMORY_MAX:
             self.clear()  # places in history: the old ones do not come again
         self[raw] = made
+        # What comes one after the other, as places do, is read in small lots.
+        if 0 < made < _NEAR_MAX and canon.put_int(made - 1) in self:
+            self.update([(canon.put_int(near), near) for near in range(made + 1, made + 16)])
         return made
 
 

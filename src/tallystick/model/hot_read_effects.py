@@ -160,6 +160,20 @@ _SETTLED_SEAL: Final = pattern(
     STAMP,
     _USAGE,
 )
+# One signature for many: the leaf's way to the root that was signed.
+_BATCH_SEAL: Final = pattern(
+    rb"\xa7",
+    key("alg", "ed25519-merkle"),
+    text("key"),
+    key("sig"),
+    get(rb".{64}", rb"\x58\x40"),
+    key("path"),
+    get(rb"[\x80-\x97]"),
+    get(rb"(?:\x58\x20.{32})*"),
+    digest("root"),
+    nat("size"),
+    nat("index"),
+)
 _SETTLED_STAMP: Final = pattern(STAMP, _USAGE)
 _SETTLED_PAYLOAD: Final = pattern(
     digest("intent"),
@@ -179,6 +193,27 @@ def _any(body: bytes, at: int) -> tuple[Any, int]:
     return reader.item(DEPTH), reader.pos
 
 
+def _other_seal(body: bytes, at: int) -> tuple[Any, int]:
+    """The seal of a batch, or one that only the general reader knows."""
+    found = _BATCH_SEAL.match(body, at)
+    if found is None:
+        return _any(body, at)
+    sealer, sig, count, nodes, root, size_, index = found.groups()
+    if len(nodes) != 34 * (count[0] - 0x80):
+        return _any(body, at)
+    path = [nodes[n : n + 32] for n in range(2, len(nodes), 34)]
+    seal = {
+        "alg": "ed25519-merkle",
+        "key": TEXTS[sealer],
+        "sig": sig,
+        "path": path,
+        "root": root,
+        "size": NUMBERS[size_],
+        "index": NUMBERS[index],
+    }
+    return seal, found.end()
+
+
 # tidy: the table of one record, written out.
 def settled(body: bytes, at: int) -> Taken:
     """A ReceiptSettled without error, its payload inline, with at most one delivery."""
@@ -192,7 +227,7 @@ def settled(body: bytes, at: int) -> Taken:
     if sig is not None:
         seal = {"alg": "ed25519", "key": TEXTS[sealer], "sig": sig}
     elif sealed is not None:
-        seal, at = _any(body, at)
+        seal, at = _other_seal(body, at)
         found = _SETTLED_STAMP.match(body, at)
         assert found is not None, "all of it may be absent"
         now, entropy, logical, used = found.groups()

@@ -80,11 +80,12 @@ class _Numbers(dict[int, bytes]):
     """
 
     def __missing__(self, number: int) -> bytes:
-        made = put_int(number)
+        # What comes one after the other, as places do, is made in small lots.
+        stop = number + (16 if number - 1 in self and number < 0x100000000 else 1)
         if len(self) >= _NUMBERS_MAX:
             self.clear()
-        self[number] = made
-        return made
+        self.update([(near, put_int(near)) for near in range(number, stop)])
+        return self[number]
 
 
 # For prepared encoders, which join the pieces themselves without a call for each.
