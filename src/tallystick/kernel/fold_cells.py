@@ -1,5 +1,6 @@
 """Folding, part two: events, ticks and what operators do to cells."""
 
+# tidy: everything that changes a cell stands on one page.
 from __future__ import annotations
 
 from collections import deque
