@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tallystick.cli.table import NOUNS as NOUNS_OF_TALLY
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "tallystick"
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text("utf-8")
@@ -82,6 +84,13 @@ def test_every_word_is_where_it_says() -> None:
         path = PACKAGE / row.file
         assert path.exists(), row.word
         assert not row.name or row.name in defined(path), f"{row.word}: {row.name} in {row.file}"
+
+
+def test_every_noun_of_the_command_line_is_told() -> None:
+    """ST-09: what follows `tally` is a word of the glossary, or stands for one here."""
+    stands_for = {"gov": "proposal", "reflection": "reaction", "token": "access token"}
+    told = {row.word for row in words()}
+    assert sorted(noun for noun in NOUNS_OF_TALLY if stands_for.get(noun, noun) not in told) == []
 
 
 def test_a_word_kept_for_later_is_not_a_room_yet() -> None:
