@@ -30,7 +30,7 @@ from tallystick.reactions.bundle import reaction_documents
 from tallystick.reactions.cell import Turn
 from tallystick.reactions.document import Definition, load
 from tallystick.reactions.heads import Head, bare_id, head_of
-from tallystick.reactions.observation import Derived, Observation, Request
+from tallystick.reactions.observation import Derived, Earlier, Observation, Request
 from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import (
     DIRECTORY,
@@ -142,6 +142,7 @@ class Desk(Rig):
         **more: Any,
     ) -> None:
         self.definitions = [load(text, f"r{i}", prompts, **more) for i, text in enumerate(texts)]
+        self.earlier = Earlier()
         self.system(
             "ReactionsLoaded",
             workspace_id=WS,
@@ -251,6 +252,7 @@ class Desk(Rig):
             heads=self.heads,
             moved=moved,
             commands=commands,
+            earlier=self.earlier,
             **more,
         )
 
@@ -277,6 +279,8 @@ class Desk(Rig):
             blobs=[*made.blobs, *listings(seen.after, seen.before or NOTHING).values()],
         )
         self.tree, self.n = seen.after, seen.n
+        if self.workspace()["n"] == seen.n:
+            self.earlier.accepted()
         return made
 
     # ---- the executors' part ----------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 from tallystick.reactions import ids
 from tallystick.reactions.observation import Request
+from tests.reactions.desk import SECOND
 from tests.reactions.scenario import at_desk, guarded
 
 COUNT = """
@@ -157,6 +158,27 @@ def test_rx13_one_window_one_run(tmp_path: Path) -> None:
         assert len(desk.runs()) == 1
         (offered,) = desk.told("TriggerOffered")
         assert len(offered["changes"]) == 1
+
+
+@pytest.mark.clause("F-15", "F-20")
+def test_what_waited_does_not_run_after_something_newer(tmp_path: Path) -> None:
+    """RX-12: the window is over but its timer is late: the newer state replaces what waits."""
+    with at_desk(tmp_path / "w", DIGEST) as desk:
+        desk.write("src/f", "0")
+        desk.begin()
+        desk.write("src/f", "1")
+        desk.settle_down()
+        desk.write("src/f", "2")
+        desk.observe()
+        assert desk.lane_body("digest", "src")["pending"] is not None
+        desk.clock.now_ns += 5 * SECOND
+        desk.write("src/f", "3")
+        desk.observe()
+        desk.work()
+        desk.rest()
+        assert len(desk.runs()) == 2
+        assert desk.outcomes("digest").count(("deduped", "coalesced")) == 1
+        assert desk.read("out/n.txt") == desk.told("TriggerOffered")[-1]["input_digest"]
 
 
 @pytest.mark.clause("F-20", "F-09")

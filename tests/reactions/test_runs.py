@@ -11,7 +11,7 @@ import pytest
 
 from tallystick.executors.base import Failed
 from tallystick.model.records import IntentDenied, IntentOpened
-from tallystick.reactions import cell_workspace, runs
+from tallystick.reactions import cell_workspace, rows, runs
 from tallystick.reactions.document import load
 from tallystick.reactions.finding import BadReaction
 from tests.reactions.desk import Desk
@@ -165,7 +165,8 @@ def test_one_queued_run_is_aborted(tmp_path: Path) -> None:
         for i in range(10):
             desk.write(f"in/{i:03}", "x")
         desk.observe()
-        waiting = desk.workspace()["queue"]["many"][0]["run_key"]
+        turn, queued = desk.turn(), desk.workspace()["queue"]["many"]
+        waiting = turn.read(next(rows.every(turn, queued)))["run_key"]
         running = min(desk.workspace()["active"])
         desk.command("abort", "many", run_key=waiting)
         desk.command("abort", "many", run_key=running)

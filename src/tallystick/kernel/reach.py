@@ -32,6 +32,8 @@ from tallystick.values import canon
 from tallystick.values.schema import Schema
 
 EDGE: Final = "blob_edge@1"
+INPUTS: Final = "manifest@1"  # what a run read, by pages (08, R5)
+ROWS: Final = "rows@1"  # a long list beside the state of a cell of reactions
 TREE: Final = "tree@1"  # a directory of a watched workspace (08, R1)
 _HASH_TEXT: Final = 71
 
@@ -250,10 +252,12 @@ class Marks:
         except NotCanonical:
             return  # content of a user that only begins like a document
         if type(raw) is dict:
-            if raw.get("$type") == EDGE or "$kind" in raw:
+            if raw.get("$type") in (EDGE, ROWS) or "$kind" in raw:
                 self._texts(raw)
             elif raw.get("$type") == TREE and type(raw.get("entries")) is list:
                 self._tree(raw["entries"])
+            elif raw.get("$type") == INPUTS:
+                self._texts([raw.get("files"), raw.get("outputs")])
 
     def _tree(self, entries: list[Any]) -> None:
         """The directories that a listing of a workspace's tree names by their raw hashes."""

@@ -29,7 +29,7 @@ from tallystick.node.watch_disk import Disk, SystemTime
 from tallystick.node.watch_hints import FileHints
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids, settle
-from tallystick.reactions.observation import Derived, Observation, Request
+from tallystick.reactions.observation import Derived, Earlier, Observation, Request
 from tallystick.reactions.tree import EMPTY, Tree, load, tree_id
 from tallystick.reactions.triggers import derive
 from tallystick.reactions.watch import Difference, Settings, Watcher
@@ -74,6 +74,7 @@ class Lookout:
         self.watcher = Watcher(self._disk, self._time, settings)
         self._loads = Loads(self._disk, dict(node.config.reactions.actions))
         self._stamps_log = StampsLog(kept) if kept.shared else None
+        self._earlier = Earlier()
         self._wake = asyncio.Event()
         self._buffer: list[Callable[[], None]] | None = None
         self._asked: list[tuple[Request, asyncio.Future[list[str]]]] = []
@@ -121,6 +122,7 @@ class Lookout:
         body = await self._body()
         self.n = body["n"]
         self.known = body["tree"] is not None
+        self._earlier = Earlier()
         journaled = await self._journaled(body) if self.known else None
         self.watcher.start(journaled)
         if self._hints is None:
@@ -274,6 +276,7 @@ class Lookout:
                     "principal": "node",
                 },
             )
+            self._earlier = Earlier()
         self.loading = found
 
     async def _has(self, found: Loading) -> bool:
@@ -323,6 +326,7 @@ class Lookout:
             await self._begin_again()
             return []
         self.known = True
+        self._earlier.accepted()
         if batch is not None:
             self.watcher.accepted(batch)
         return derived.triggers
@@ -345,6 +349,7 @@ class Lookout:
             commands=sources.commands,
             due=sources.due,
             folding=self.kept.folding,
+            earlier=self._earlier,
         )
 
     def _derived(self, seen: Observation, batch: Difference | None) -> Derived:
@@ -406,6 +411,7 @@ class Lookout:
         body = await self._body()
         self.n = body["n"]
         self.known = body["tree"] is not None
+        self._earlier = Earlier()
         self.watcher.again(await self._journaled(body) if self.known else EMPTY)
 
     async def _offer(self, schema: str, value: Mapping[str, Any]) -> None:

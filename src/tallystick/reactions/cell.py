@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.reactions.document import Definition, definition_of
+from tallystick.reactions.listed import Manifest
 from tallystick.values import canon
 
 Body = dict[str, Any]
@@ -87,6 +88,10 @@ class Turn:
     def read(self, held: Mapping[str, Any]) -> Any:
         """The value that a body holds by its blob."""
         return canon.decode(self.bytes_of(held["blob"]))
+
+    def manifest(self, hash_text: str) -> Manifest:
+        """The manifest of a hash; its rows are read when somebody asks for them."""
+        return Manifest(self.bytes_of(hash_text), self.bytes_of)
 
     def definition(self, hash_text: str) -> Definition:
         """The definition of a hash."""

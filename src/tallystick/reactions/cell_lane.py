@@ -110,6 +110,10 @@ def _cool(turn: Turn, body: Body, trigger: dict[str, Any], definition: Definitio
 def _pass(turn: Turn, body: Body, trigger: Mapping[str, Any], definition: Definition) -> None:
     """The trigger goes on, and a window begins."""
     if trigger["kind"] != "command":
+        if body["pending"] is not None:
+            # Its timer is late: what waited is older than this, and must not run after it.
+            tell(turn, turn.read(body["pending"]["trigger"]), COALESCED)
+            body["pending"] = None
         body["cool_until_ns"] = turn.now_ns + definition["cooldown_ms"] * MS
         body["cool_print"] = trigger_fingerprint(definition, trigger)
     _queue(turn, body, trigger, definition)
@@ -194,7 +198,7 @@ def _judge(
         "tripped": tripped,
         "expired": deadline is not None and turn.now_ns >= deadline,
     }
-    manifest = turn.read({"blob": trigger["inputs"]})
+    manifest = turn.manifest(trigger["inputs"])
     at = {"time": turn.now_ns, "seq": turn.seq}
     facts = facts_of(definition, trigger, manifest, lane_facts, at)
     turn.keep(facts)

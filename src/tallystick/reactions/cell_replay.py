@@ -51,7 +51,7 @@ def _restore(turn: Turn, body: Body, moved: list[str]) -> None:
     setting = Setting(
         turn.definition(trigger["definition_hash"]),
         trigger,
-        turn.read({"blob": trigger["inputs"]}),
+        turn.manifest(trigger["inputs"]),
         attempt["run_id"],
         body["run_key"],
         {},

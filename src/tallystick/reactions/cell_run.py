@@ -60,7 +60,7 @@ def setting_of(turn: Turn, body: Body) -> Setting:
     return Setting(
         turn.definition(trigger["definition_hash"]),
         trigger,
-        turn.read({"blob": trigger["inputs"]}),
+        turn.manifest(trigger["inputs"]),
         body["attempts"][-1]["run_id"] if body["attempts"] else "",
         body["run_key"],
         results,

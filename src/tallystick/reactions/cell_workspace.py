@@ -5,6 +5,7 @@ It accepts one observation after the other, each only from the tree and number t
 the cursor and all that follows from an observation are one journal frame.
 It knows which definitions are loaded, trusted and enabled; it starts runs, a few at a time, taking
 the reactions in turn, and keeps the rest in a bounded queue.
+What can be long is kept beside the state (`rows`), so a tick costs the same whatever waits.
 A run is started with grants narrowed to its definition and target.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.reactions import guards
+from tallystick.reactions import guards, rows
 from tallystick.reactions.cell import Asked, Body, Told, Turn, settled, tell
 from tallystick.reactions.document import definition_of
 from tallystick.reactions.grants import caps_of
@@ -25,7 +26,8 @@ SPAWN: Final = "sys/workflow.spawn@1"
 RUN: Final = "sys/reaction@1"
 ACTIVE_MAX: Final = 8
 QUEUE_MAX: Final = 10_000
-CAUSES_MAX: Final = 4096
+CAUSES_MAX: Final = 256
+_SHORT: Final = 16  # hexadecimal digits that tell one root trigger from all others
 OUTPUTS_MAX: Final = 4096
 DRAIN: Final = 100  # records of one tick when a queue is given up
 
@@ -47,6 +49,7 @@ def _new(given: Mapping[str, Any]) -> Body:
         "n": 0,
         "tree": None,
         "reactions": {},
+        "read": {},
         "disabled": {},
         "since": {},
         "pins": [],
@@ -56,8 +59,7 @@ def _new(given: Mapping[str, Any]) -> Body:
         "turns": [],
         "active": {},
         "causes": {},
-        "outputs": [],
-        "draining": [],
+        "outputs": rows.new(),
     }
 
 
@@ -78,6 +80,7 @@ def _loaded(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
             "prompts": [{"blob": held} for held in definition["prompts"].values()],
         }
     body["reactions"] = made
+    body["read"] = {}
 
 
 def _trusted(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
@@ -102,6 +105,8 @@ def _observed(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     for outcome in given["outcomes"]:
         turn.emit("TriggerOutcome", outcome)
     for trigger in given["triggers"]:
+        # Pages of the last manifest are not sent again, so they are held here.
+        body["read"][trigger["reaction"]] = {"blob": trigger["inputs"]}
         _offer(turn, body, trigger)
 
 
@@ -145,9 +150,10 @@ def _requested(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         turn.emit("RunSettled", settled(trigger, run_key, "refused", code=why.code))
         return
     tell(turn, trigger, Told("accepted", None, "queue"))
-    if given["kind"] == "run":
-        _count_cause(body, trigger["root_trigger_id"])
+    if given["kind"] == "run" and trigger["depth"] > 0:
+        _count_cause(body, _root(trigger))
     row = {
+        "$type": rows.TYPE,
         "run_key": run_key,
         "kind": given["kind"],
         "decision_id": given["decision_id"],
@@ -156,7 +162,7 @@ def _requested(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     name = trigger["reaction"]
     if name not in body["turns"]:
         body["turns"].append(name)
-    body["queue"].setdefault(name, []).append(row)
+    rows.push(turn, body["queue"].setdefault(name, rows.new()), turn.keep(row))
     body["queued"] += 1
     _pump(turn, body)
 
@@ -174,16 +180,21 @@ def _refusal(body: Body, given: Mapping[str, Any]) -> Told | None:
         return Told("denied", "untrusted", "trust")
     if given["run_key"] in body["active"]:
         return Told("attached", None, "run_key")
-    if given["kind"] == "run" and guards.is_over_cause(body["causes"], trigger["root_trigger_id"]):
+    if given["kind"] == "run" and guards.is_over_cause(body["causes"], _root(trigger)):
         return Told("denied", "cause_cap", "G5")
     if body["queued"] >= QUEUE_MAX:
         return Told("denied", "queue_full", "queue")
     return None
 
 
+def _root(trigger: Mapping[str, Any]) -> str:
+    return str(trigger["root_trigger_id"].removeprefix("sha256:")[:_SHORT])
+
+
 def _count_cause(body: Body, root: str) -> None:
+    """Count a run that another one led to; the first of them counts its root's own run too."""
     causes = body["causes"]
-    causes[root] = causes.pop(root, 0) + 1
+    causes[root] = causes.pop(root, 1) + 1
     while len(causes) > CAUSES_MAX:
         causes.pop(next(iter(causes)))
 
@@ -195,10 +206,10 @@ def _pump(turn: Turn, body: Body) -> None:
         if name is None:
             return
         body["turns"].remove(name)
-        rows = body["queue"][name]
-        row = rows.pop(0)
+        waiting = body["queue"][name]
+        row = turn.read(rows.pop(turn, waiting))
         body["queued"] -= 1
-        if rows:
+        if waiting["n"]:
             body["turns"].append(name)
         else:
             del body["queue"][name]
@@ -209,17 +220,13 @@ def _start(turn: Turn, body: Body, row: Mapping[str, Any]) -> None:
     trigger = turn.read(row["trigger"])
     definition = turn.definition(trigger["definition_hash"])
     body["active"][row["run_key"]] = {"reaction": trigger["reaction"], "trigger": row["trigger"]}
-    fresh = [
-        {"path": path, "post_id": post_id}
-        for name, path, post_id, n in body["outputs"]
-        if name == trigger["reaction"] and n >= trigger["observed_n"]
-    ]
+    fresh = _written(turn, body, trigger["reaction"], trigger["observed_n"])
     value = {
         "run_key": row["run_key"],
         "kind": row["kind"],
         "decision_id": row["decision_id"],
         "trigger": trigger,
-        "outputs": fresh,
+        "outputs": [{"path": path, "post_id": post_id} for path, post_id in fresh.items()],
     }
     target = unshown(trigger["target"]["path"])
     params = {
@@ -231,14 +238,26 @@ def _start(turn: Turn, body: Body, row: Mapping[str, Any]) -> None:
     turn.ask(Asked(SPAWN, params, row["run_key"], "start"))
 
 
+def _written(turn: Turn, body: Body, reaction: str, observed_n: int) -> dict[str, Any]:
+    """What a reaction has written since an observation, by path."""
+    found: dict[str, Any] = {}
+    for name, path, post_id, n in rows.since(turn, body["outputs"], observed_n):
+        if name is None:
+            found.pop(path, None)
+        elif name == reaction and n >= observed_n:
+            found[path] = post_id
+    return found
+
+
 def _settled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     if given["outcome"] == "refused":
         return
     body["active"].pop(given["run_key"], None)
-    made = [[given["reaction"], row["path"], row["post_id"], body["n"]] for row in given["outputs"]]
-    paths = {(row[0], row[1]) for row in made}
-    kept = [row for row in body["outputs"] if (row[0], row[1]) not in paths]
-    body["outputs"] = [*kept, *made][-OUTPUTS_MAX:]
+    n = body["n"]
+    for row in given["outputs"]:
+        made = [given["reaction"], row["path"], row["post_id"], n]
+        rows.push(turn, body["outputs"], made, n)
+    rows.drop_oldest(body["outputs"], OUTPUTS_MAX)
     _pump(turn, body)
 
 
@@ -258,8 +277,7 @@ def _rejected(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
 
 def _moved(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     """A file was given to the user: no run may take it for its own any more."""
-    del turn
-    body["outputs"] = [row for row in body["outputs"] if row[1] != given["path"]]
+    rows.push(turn, body["outputs"], [None, given["path"], None, body["n"]], body["n"])
 
 
 # ---- commands -------------------------------------------------------------------------------
@@ -289,12 +307,13 @@ def _commanded(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
 
 def _abort_queued(turn: Turn, body: Body, run_key: str) -> bool:
     """Take one run out of the queue; false when it does not wait there."""
-    for name, rows in body["queue"].items():
-        for row in rows:
+    for name, waiting in body["queue"].items():
+        for held in rows.every(turn, waiting):
+            row = turn.read(held)
             if row["run_key"] == run_key:
-                rows.remove(row)
+                body["queue"][name] = rows.without(turn, waiting, held)
                 body["queued"] -= 1
-                if not rows:
+                if not body["queue"][name]["n"]:
                     del body["queue"][name]
                     body["turns"].remove(name)
                 _give_up_row(turn, row, "aborted")
@@ -316,15 +335,13 @@ def _control(turn: Turn, run_key: str, verb: str, principal: str) -> None:
 
 def _give_up(turn: Turn, body: Body, name: str) -> None:
     """Abort a queue, so many records in one tick; the rest follows in the next."""
-    rows = body["queue"].get(name, [])
-    now, later = rows[:DRAIN], rows[DRAIN:]
-    body["queued"] -= len(now)
-    for row in now:
-        trigger = _give_up_row(turn, row, "disabled")
+    waiting = body["queue"].get(name, rows.new())
+    for _ in range(min(DRAIN, waiting["n"])):
+        body["queued"] -= 1
+        trigger = _give_up_row(turn, turn.read(rows.pop(turn, waiting)), "disabled")
         dropped = {"target_id": trigger["target"]["target_id"], "verb": "drop", "principal": "node"}
         turn.emit("LaneControl", dropped)
-    if later:
-        body["queue"][name] = later
+    if waiting["n"]:
         again = {"workspace_id": body["workspace_id"], "verb": "drain", "reaction": name}
         more = {"run_key": None, "target_id": None, "principal": "node"}
         turn.emit("ReactionCommand", {**again, **more})

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tallystick.reactions import ids
 from tallystick.reactions.stamps import Stamps
-from tallystick.reactions.tree import DIRECTORY, Tree, TreeNode, make, tree_id, unshown
+from tallystick.reactions.tree import DIRECTORY, Tree, TreeNode, tree_id, unshown, with_changes
 
 TEXT_MAX = 64 * 1024
 
@@ -67,15 +67,16 @@ def bare_id(tree: Tree, path: bytes, workspace_id: str, stamps: Stamps) -> str |
     if node.kind != DIRECTORY:
         return ids.text(node.id)
     below = path + b"/" if path else b""
-    inside = {at[len(below) :]: held for at, held in tree.items() if at.startswith(below) and at}
-    inside.pop(b"", None)
-    outputs = [
-        at for at, held in inside.items() if _is_output(below + at, held, workspace_id, stamps)
-    ]
+    outputs: dict[bytes, TreeNode | None] = {
+        at: None
+        for at in stamps.paths(workspace_id)
+        if at.startswith(below)
+        and (held := tree.get(at)) is not None
+        and _is_output(at, held, workspace_id, stamps)
+    }
     if not outputs:
         return ids.text(node.id)
-    kept = {at: held for at, held in inside.items() if at not in outputs}
-    return ids.text(tree_id(make(kept)))
+    return ids.text(tree_id(with_changes(tree, outputs), path))
 
 
 def _is_output(path: bytes, node: TreeNode, workspace_id: str, stamps: Stamps) -> bool:

@@ -82,6 +82,12 @@ class Stamps:
             ):
                 yield path
 
+    def paths(self, workspace_id: str) -> Iterator[bytes]:
+        """Every path of a workspace that has stamps."""
+        for workspace, path in self._by_path:
+            if workspace == workspace_id:
+                yield path
+
     def entries(self) -> list[Stamp]:
         """Every stamp in a fixed order: what two projections are compared by."""
         return [stamp for place in sorted(self._by_path) for stamp in self._by_path[place]]

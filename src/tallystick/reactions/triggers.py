@@ -328,6 +328,7 @@ class _Making:
         command = more.get("command")
         inputs = self._inputs_of(definition, target, command["args"] if command else {})
         self.blobs[inputs.hash] = inputs.data
+        self.blobs.update(seen.earlier.lacking(definition.name, inputs.pages))
         changes = more.get("changes", [])
         changes_ref = None
         if len(changes) > CHANGES_MAX:

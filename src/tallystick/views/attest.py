@@ -6,9 +6,11 @@ No raw prompt and no secret is in any of them, because none is in the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+from tallystick.reactions.listed import Manifest
 from tallystick.values import canon
 from tallystick.views.instants import instant, uuid7
 from tallystick.views.provenance import Evidence
@@ -38,6 +40,16 @@ class Told(NamedTuple):
         return [(path, content) for path, content in rows if content is not None]
 
 
+_NOTHING: Final[Mapping[str, Any]] = {"files": [], "frames": {}}
+_NO_ROWS: Final = canon.encode({"rows": []})
+
+
+def _page(blob: Callable[[bytes], bytes | None], name: str) -> bytes:
+    """A page of a manifest; what was pruned has left its hash and no rows."""
+    found = blob(canon.raw_of(name))
+    return _NO_ROWS if found is None else found
+
+
 def told(evidence: Evidence, run_ids: Iterable[str]) -> list[Told]:
     """The attempts to export, in the order of the journal."""
     found = []
@@ -53,7 +65,7 @@ def told(evidence: Evidence, run_ids: Iterable[str]) -> list[Told]:
                 evidence.attempts[run_id],
                 evidence.view.triggers[made["trigger_id"]].value,
                 None if decision is None else decision.value,
-                {"files": [], "frames": {}} if data is None else canon.decode(data),
+                _NOTHING if data is None else Manifest(data, partial(_page, evidence.blob)),
             )
         )
     return sorted(found, key=lambda each: each.seq)

@@ -212,7 +212,11 @@ class _Verifying:
         except JournalCorrupt:
             return None  # told where the tree itself is looked at
         held = {shown(path): node for path, node in tree.items()}
-        for path, content in canon.decode(data)["files"]:
+        pages = [self._bytes(name) for name in canon.decode(data)["files"]]
+        if any(page is None for page in pages):
+            return "a page of its files is missing or another"
+        rows = [row for page in pages if page is not None for row in canon.decode(page)["rows"]]
+        for path, content in rows:
             node = held.get(path)
             if node is None or (node.id is None) != (content is None):
                 return f"{path} is not in its tree"

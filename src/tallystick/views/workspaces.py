@@ -118,7 +118,7 @@ def _reaction_row(world: World, body: Mapping[str, Any], name: str, wanted: str)
         "summary": "" if definition is None else definition["summary"],
         "owners": [] if definition is None else list(definition["owners"]),
         "tags": [] if definition is None else list(definition["tags"]),
-        "queued": len(body["queue"].get(name, ())),
+        "queued": body["queue"].get(name, {"n": 0})["n"],
         "active": sum(row["reaction"] == name for row in body["active"].values()),
     }
 
