@@ -85,7 +85,8 @@ Each workload ran in processes of its own, on the path that is named last above,
 from a bundle in the metered lane, sealed receipts and a sync for every commit.
 The medians of the peers were taken before, on a machine of the same kind; the ratio to them moves
 with the load of the machine, and `bench/side_by_side` takes both sides in one run.
-W9 and K4 wait for the parts that they measure.
+W9 makes ten thousand files, reads them, edits one under a reaction over all of them, and makes as
+many again at once; what the scans cost beyond the bare read is the scanner's own.
 W10 takes longer than a run may: `python bench/tally.py --workload w10`.
 That commits are synced is shown by `python bench/synced.py`, which counts with `strace`.
 """

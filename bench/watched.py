@@ -1,4 +1,4 @@
-"""W9: a tree of files: cold and warm scan, one edit to its decision, a storm of creates.
+"""W9: a tree of files: cold and warm scan, one edit to its decision, a storm, a long queue.
 
 The scans run on the scanner alone, beside the bare reading and hashing of the same files; the edit
 and the storm run on a whole node with the usual settle times and the hints that are installed.
@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench import queued
 from bench.options import Options
 
 from tallystick.cli.here import modules_of
@@ -203,4 +204,4 @@ async def w9(given: Options) -> dict[str, Any]:
     reactions = folder / ".reactions"
     reactions.mkdir()
     (reactions / "counter.yaml").write_text(_REACTION)
-    return {**figures, **await watching(given, folder)}
+    return {**figures, **queued.curve(), **await watching(given, folder)}

@@ -41,6 +41,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "w6": Shown("W6 chain of 40, p50", "p50_ms", "ms", more=False),
     "w7": Shown("W7 events over HTTP", "events_per_s", "events/s"),
     "w8": Shown("W8 iterations of a playbook", "iterations_per_s", "iterations/s"),
+    "w9": Shown("W9 edit to decision", "edit_to_decision_ms", "ms", more=False),
 }
 
 
@@ -175,6 +176,31 @@ def _w8(all_: Mapping[str, Figures]) -> Iterator[Goal]:
     yield Goal("W8 cost per iteration, ten times the loop", "+-20 %", figure, ratio <= 1.2)
 
 
+def _w9(all_: Mapping[str, Figures]) -> Iterator[Goal]:
+    w9 = all_["w9"]
+    files = f"{w9['files']:,} files"
+    beyond = w9["cold_scan_s"] - w9["raw_read_s"]
+    most = 0.5 * w9["files"] / 10_000
+    figure = f"{beyond:.2f} s beyond the {w9['raw_read_s']} s of a bare read"
+    yield Goal(f"W9 cold scan of {files}", f"<= {most:g} s beyond", figure, beyond <= most)
+    most, warm = 0.15 * w9["files"] / 10_000, w9["warm_scan_s"]
+    yield Goal(f"W9 warm scan of {files}", f"<= {most:g} s", f"{warm} s", warm <= most)
+    edit, settle = w9["edit_to_decision_ms"], w9["settle_ms"]
+    figure = f"{edit:.0f} ms, {settle} of them to settle"
+    yield Goal("W9 one edit to its decision", "<= 400 ms", figure, edit <= 400)
+    derive = w9["derive_us_cpu"]
+    yield Goal("W9 guards, for each path", "<= 100 us", f"{derive} us", derive <= 100)
+    batches, lost = w9["storm_batches"], w9["storm_lost"]
+    figure = f"{batches} batches, {lost} lost, {w9['rss_grown_mb']} MB more"
+    met = batches <= 3 and lost == 0 and w9["storm_equals_cold_scan"]
+    yield Goal(f"W9 storm of {w9['storm_files']:,} creates", "<= 3 batches, 0 lost", figure, met)
+    costs = w9["queue_tick_us"]
+    ratio = max(costs) / costs[0]
+    figure = f"{' -> '.join(f'{cost:.0f}' for cost in costs)} us, at most x {ratio:.2f}"
+    name = f"W9 tick of a workspace, {w9['queue'][0]:,} to {w9['queue'][-1]:,} runs queued"
+    yield Goal(name, "<= 2 x", figure, ratio <= 2)
+
+
 def _times(name: str, workload: str, figures: Figures, least: float) -> Goal:
     found = best_peer(workload, figures)
     assert found is not None, "a goal against engines has stored engines"
@@ -194,6 +220,7 @@ _GOALS: Final[Mapping[str, Callable[[Mapping[str, Figures]], Iterator[Goal]]]] =
     "w6": _w6,
     "w7": _w7,
     "w8": _w8,
+    "w9": _w9,
 }
 
 # ---- showing --------------------------------------------------------------------------------

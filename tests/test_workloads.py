@@ -132,3 +132,5 @@ def test_a_watched_tree(tmp_path: Path) -> None:
     assert (figures["storm_lost"], figures["storm_equals_cold_scan"]) == (0, True)
     assert 1 <= figures["storm_batches"] <= 3
     assert figures["edit_to_decision_ms"] > figures["settle_ms"]
+    assert figures["queue"][-1] == 9_900
+    assert max(figures["queue_state_bytes"]) < 4 * figures["queue_state_bytes"][1]

@@ -9,7 +9,7 @@ from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
 from tallystick.api.workspaces import kept_of, submit
 from tallystick.errors import Conflict, UnknownName
-from tallystick.node.recomputed import replay_decision, replay_trigger
+from tallystick.node.recomputed import replay_all, replay_decision, replay_trigger
 from tallystick.node.simulated import simulate
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
@@ -176,6 +176,11 @@ async def list_triggers(request: Request) -> Response:
         if wanted in (None, noted.value["reaction"])
     ]
     return Response(value={"items": rows[: request.limit]})
+
+
+async def replayed_all(request: Request) -> Response:
+    """POST W/triggers/replay: all that was recorded, computed again in one pass (F-04, F-07)."""
+    return Response(value=await replay_all(request.node, request.world))
 
 
 async def replayed_trigger(request: Request) -> Response:

@@ -158,6 +158,13 @@ REACTIONS: Final = (
         query=("reaction", "limit"),
     ),
     Route(
+        "POST",
+        f"{_W}/triggers/replay",
+        "read",
+        reactions.replayed_all,
+        "every trigger, decision, run and stamp, computed again from records",
+    ),
+    Route(
         "GET",
         f"{_W}/triggers/{{trigger}}",
         "read",

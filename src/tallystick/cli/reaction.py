@@ -142,11 +142,20 @@ def _show_decisions(console: Console, value: Any) -> None:
 
 
 def _replay(call: Call, options: Options) -> Done:
+    """One, or all of them: exit 4 when something else comes out."""
+    if options.get("all"):
+        told = call.ask(Request("POST", filled(W + "/triggers/replay", call, {})))
+        return Done(told, OK if told["same"] else BROKEN)
+    if options.get("trigger") is None:
+        raise Rejected("name a trigger, or say --all", code="cli.usage")
     told = call.ask(Request("GET", filled(W + "/triggers/{trigger}", call, options)))
     return Done(told, OK if told["same"] else BROKEN)
 
 
 def _show_replay(console: Console, value: Any) -> None:
+    if "trigger_id" not in value:
+        show.fields(console, value)
+        return
     show.fields(console, {key: value[key] for key in ("trigger_id", "recomputed", "same")})
     for row in value["outcomes"]:
         code = "" if row["code"] is None else f"({row['code']})"
@@ -236,9 +245,12 @@ ROWS: Final = (
     Verb("abort", "stop a run", _posts(_RUN + "/abort"), (arg("run"), REASON), ANY),
     Verb(
         "replay",
-        "derive a trigger again from recorded hashes",
+        "derive a trigger again from recorded hashes; --all takes every record of reactions",
         _replay,
-        (arg("trigger"),),
+        (
+            arg("trigger", required=False),
+            flag("all", "every trigger, decision, run and stamp"),
+        ),
         ANY,
         _show_replay,
     ),

@@ -48,16 +48,17 @@ class Projected:
         """The same, and nobody moves it while it is held."""
         async with self._locks.setdefault(world, asyncio.Lock()):
             held = self._held.setdefault(world, Reactive())
-            await self._follow(held, world, self._node.feed.head(world))
+            await self.follow(held, world, self._node.feed.head(world))
             yield held
 
     async def past(self, world: str, seq: int) -> Reactive:
         """As of a sequence, folded anew."""
         made = Reactive()
-        await self._follow(made, world, seq)
+        await self.follow(made, world, seq)
         return made
 
-    async def _follow(self, into: Reactive, world: str, upto: int) -> None:
+    async def follow(self, into: Reactive, world: str, upto: int) -> None:
+        """Fold the records of a world into a projection, up to a sequence."""
         at = into.seq
         while at < upto:
             after = at

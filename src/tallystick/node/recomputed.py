@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tallystick.errors import UnknownName
 from tallystick.node.inquiry import tree_of
 from tallystick.node.node import Node
-from tallystick.reactions import guards, ids
+from tallystick.reactions import guards, ids, runs
 from tallystick.reactions.decide import decide
 from tallystick.reactions.document import definition_of
 from tallystick.reactions.observation import Observation, Request
 from tallystick.reactions.tree import Tree, unshown
 from tallystick.reactions.triggers import UNNAMED, derive
 from tallystick.values import canon
+from tallystick.views import workspaces
 from tallystick.views.reactive import Reactive
 
 
@@ -30,15 +31,87 @@ async def replay_trigger(node: Node, world: str, trigger_id: str) -> dict[str, A
     trigger = noted.value
     seq = view.place(trigger["workspace_id"]).stamps_at[trigger["observed_n"]]
     past = await node.watching.projected.past(world, seq)
-    data = await node.read(lambda reader: reader.blob(world, ids.raw(trigger["inputs"])))
-    assert data is not None, "the manifest of a trigger is in the store"
-    manifest = canon.decode(data)
-    seen = await _recorded(node, world, trigger, (past, manifest))
+    made = await _again(Trees(node, world), trigger, past)
+    wanted = trigger["trigger_id"]
+    return {"trigger_id": wanted, "recomputed": made, "same": wanted in made, "trigger": trigger}
+
+
+class Trees:
+    """The trees of a world by their ids; the last few are kept, for one look has two of them."""
+
+    MOST: Final = 4
+
+    def __init__(self, node: Node, world: str) -> None:
+        self.node = node
+        self.world = world
+        self._held: dict[str, Tree] = {}
+
+    async def of(self, root: str) -> Tree:
+        """A tree, from memory or from the store."""
+        found = self._held.pop(root, None)
+        if found is None:
+            found = await tree_of(self.node, self.world, root)
+        self._held[root] = found
+        if len(self._held) > self.MOST:
+            del self._held[next(iter(self._held))]
+        return found
+
+    async def blob(self, name: str) -> bytes:
+        """The bytes of a hash that records name."""
+        found = await self.node.read(lambda reader: reader.blob(self.world, ids.raw(name)))
+        assert found is not None, "what a trigger names is in the store"
+        return found
+
+
+async def _again(trees: Trees, trigger: Mapping[str, Any], past: Reactive) -> list[str]:
+    """The ids of the triggers that are derived of what one was derived of."""
+    manifest = canon.decode(await trees.blob(trigger["inputs"]))
+    seen = await _recorded(trees, trigger, (past, manifest))
     made = derive(seen)
     blobs = {canon.hash_of(data): data for data in made.blobs}
-    ids_ = [_resized(row, canon.decode(blobs[row["inputs"]]), manifest) for row in made.triggers]
-    wanted = trigger["trigger_id"]
-    return {"trigger_id": wanted, "recomputed": ids_, "same": wanted in ids_, "trigger": trigger}
+    return [_resized(row, canon.decode(blobs[row["inputs"]]), manifest) for row in made.triggers]
+
+
+# tidy: one pass over all that is recorded.
+async def replay_all(node: Node, world: str) -> dict[str, Any]:
+    """Every trigger, decision, run and stamp computed again from records, in one pass (RX-06).
+
+    `first` names the first that comes out otherwise; None when all are the same.
+    """
+    projected = node.watching.projected
+    view = await projected.now(world)
+    upto, stamps = view.seq, view.stamps.entries()
+    triggers = sorted((_stamps_at(view, n.value), key) for key, n in view.triggers.items())
+    decisions = list(view.decisions)
+    rows = {key: noted.value for key, noted in view.triggers.items()}
+    trees, past = Trees(node, world), Reactive()
+    wrong: list[dict[str, str]] = []
+    for seq, key in triggers:
+        await projected.follow(past, world, seq)
+        if key not in await _again(trees, rows[key], past):
+            wrong.append({"kind": "trigger", "id": key})
+    wrong += [
+        {"kind": "decision", "id": decision_id}
+        for decision_id in decisions
+        if not (await replay_decision(node, world, decision_id))["same"]
+    ]
+    attempts = await node.look(world, workspaces.attempts)
+    ended = {key: row for key, row in attempts.items() if guards.is_terminal(row)}
+    wrong += [
+        {"kind": "run", "id": key}
+        for key, row in ended.items()
+        if runs.run_root(row) != row["run_root"]
+    ]
+    await projected.follow(past, world, upto)
+    if past.stamps.entries() != stamps:
+        wrong.append({"kind": "stamps", "id": world})
+    counts = {"triggers": len(triggers), "decisions": len(decisions), "runs": len(ended)}
+    counts |= {"stamps": len(stamps), "records": upto}
+    return {"same": not wrong, **counts, "first": wrong[0] if wrong else None}
+
+
+def _stamps_at(view: Reactive, trigger: Mapping[str, Any]) -> int:
+    return view.place(trigger["workspace_id"]).stamps_at[trigger["observed_n"]]
 
 
 def _starting(view: Reactive, name: str) -> Any:
@@ -48,24 +121,22 @@ def _starting(view: Reactive, name: str) -> Any:
 
 # tidy: one observation, all of its fields.
 async def _recorded(
-    node: Node, world: str, trigger: Mapping[str, Any], known: tuple[Reactive, Mapping[str, Any]]
+    trees: Trees, trigger: Mapping[str, Any], known: tuple[Reactive, Mapping[str, Any]]
 ) -> Observation:
     """The observation behind a trigger, as the journal has it."""
     past, manifest = known
-    digest = ids.raw(trigger["definition_hash"])
-    data = await node.read(lambda reader: reader.blob(world, digest))
-    assert data is not None, "a definition that was offered is in the store"
+    data = await trees.blob(trigger["definition_hash"])
     before = trigger["tree_before"]
     place = past.place(trigger["workspace_id"])
     moved, _ = place.waiting()
-    after = await tree_of(node, world, trigger["tree_after"])
-    kept = node.watching.workspaces.rows.get(trigger["workspace_id"])
+    after = await trees.of(trigger["tree_after"])
+    kept = trees.node.watching.workspaces.rows.get(trigger["workspace_id"])
     made = Observation(
-        world_id=world,
+        world_id=trees.world,
         workspace_id=trigger["workspace_id"],
         n=trigger["observed_n"],
         observed_at=trigger["observed_at"],
-        before=None if before is None else await tree_of(node, world, before),
+        before=None if before is None else await trees.of(before),
         after=after,
         definitions=[definition_of(data)],
         stamps=past.stamps,

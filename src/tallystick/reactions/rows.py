@@ -82,7 +82,8 @@ def since(turn: Turn, rows: Rows, least: int) -> list[Any]:
                 found += _read(turn, page) if page["upto"] >= least else []
     for page in rows["pages"]:
         found += _read(turn, page) if page["upto"] >= least else []
-    return found + rows["back"]
+    found += rows["back"]
+    return found
 
 
 def drop_oldest(rows: Rows, most: int) -> None:
