@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,55 @@ def test_what_a_person_may_do_to_runs(desk: Desk) -> None:
     assert desk.tally("reflection", "reset", "docs-writer")["verb"] == "reset"
     offered = [row for row in desk.tally("reaction", "triggers")["items"] if row["trigger_id"]]
     assert desk.tally("reflection", "replay", offered[0]["trigger_id"])["same"] is True
+
+
+# tidy: one story, told whole.
+@pytest.mark.clause("F-17", "F-06")
+def test_explain_says_why_it_fired_or_not(desk: Desk) -> None:
+    """D13: a trigger, a run, its first digits and a path say each stage; silence has a reason."""
+    (run, *_) = [row for row in desk.played["runs"] if row["reaction"] == "docs-writer"]
+    offered = [row for row in desk.tally("reaction", "triggers")["items"] if row["trigger_id"]]
+    told = desk.tally("explain", "run", run["label"])
+    assert told["subject"]["reaction"] == "docs-writer"
+    codes = [reason["code"] for reason in told["reasons"]]
+    assert codes[0] == "fired"
+    assert {"decision.allow", "accepted"} <= set(codes)
+    assert codes[-1] in ("run.complete", "run.reused", "reused")
+    trigger = told["subject"]["trigger"]
+    assert desk.tally("explain", run["label"]) == told
+    assert desk.tally("explain", trigger)["subject"] == told["subject"]
+    assert desk.tally("explain", trigger[7:19])["subject"] == told["subject"]
+    denied = next(row for row in offered if row["code"] == "untrusted")
+    why = desk.tally("explain", "trigger", denied["trigger_id"])
+    assert why["status"] == "denied(untrusted)"
+    assert "workspace trust" in why["reasons"][-1]["text"]
+    source = desk.tally("explain", str(desk.folder / "src/tree/b.py"))
+    assert source["reasons"][0]["code"] == "fired"
+    page = desk.tally("explain", str(desk.page))
+    assert page["status"] == "self_suppressed" or "generated_output" in page["status"]
+    assert desk.tally("explain", "0" * 12, code=2)["code"] == "event.unknown"
+    assert desk.tally("explain", "trigger", "0" * 12, code=2)["code"] == "trigger.unknown"
+
+
+@pytest.mark.clause("F-11")
+def test_explain_shows_the_diff_of_a_conflict(desk: Desk) -> None:
+    """08 section 10: the user's bytes stay, and what the run would have written is shown."""
+    desk.page.write_text("mine\n")
+    desk.scan()
+    (desk.folder / "src/tree/b.py").write_text("B = 33\n")
+
+    def conflicts() -> list[dict[str, Any]]:
+        desk.scan()
+        rows = desk.tally("reaction", "runs")["items"]
+        return [row for row in rows if row["code"] == "conflict"]
+
+    desk.live.wait(conflicts)
+    told = desk.tally("explain", conflicts()[0]["label"])
+    assert told["status"] == "run.failed(conflict)"
+    diff = told["reasons"][-1]["detail"]["conflict"]["diff"]
+    assert "-mine" in diff
+    assert any("B = 33" in line for line in diff)
+    assert desk.page.read_text() == "mine\n"
 
 
 @pytest.mark.clause("F-22")

@@ -8,7 +8,8 @@ from tallystick.api.models import Operation, RunBody, SimulateBody
 from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
 from tallystick.api.workspaces import kept_of, submit
-from tallystick.errors import Conflict, UnknownName
+from tallystick.errors import Conflict, Rejected, UnknownName
+from tallystick.node.inquiry import conflict_of
 from tallystick.node.recomputed import replay_all, replay_decision, replay_trigger
 from tallystick.node.simulated import simulate
 from tallystick.node.workspaces import Kept
@@ -16,6 +17,7 @@ from tallystick.reactions import ids
 from tallystick.reactions.observation import Request as Wanted
 from tallystick.reactions.tree import unshown
 from tallystick.views import workspaces
+from tallystick.views.explain_trigger import explain_path, explain_trigger
 
 
 async def list_reactions(request: Request) -> Response:
@@ -181,6 +183,31 @@ async def list_triggers(request: Request) -> Response:
 async def replayed_all(request: Request) -> Response:
     """POST W/triggers/replay: all that was recorded, computed again in one pass (F-04, F-07)."""
     return Response(value=await replay_all(request.node, request.world))
+
+
+async def explained_trigger(request: Request) -> Response:
+    """GET W/triggers/{trigger}/explain: why it fired, what each stage said, what became of it."""
+    view = await request.node.watching.projected.now(request.world)
+    attempts = await request.node.look(request.world, workspaces.attempts)
+    told = explain_trigger(view, attempts, request.named["trigger"])
+    trigger = view.triggers[told["subject"]["trigger"]].value
+    kept = request.node.watching.workspaces.rows.get(trigger["workspace_id"])
+    for reason in told["reasons"]:
+        intent = reason["detail"].get("intent")
+        if kept is not None and intent is not None and "conflict" in reason["code"]:
+            reason["detail"]["conflict"] = await conflict_of(request.node, kept, intent)
+    return Response(value=told)
+
+
+async def explained_path(request: Request) -> Response:
+    """GET W/triggers/of: the last words about a path, also why nothing came of it."""
+    kept = kept_of(request)
+    if "path" not in request.query:
+        raise Rejected("say which path", code="request.bad_query", where={"path": "?path"})
+    view = await request.node.watching.projected.now(request.world)
+    attempts = await request.node.look(request.world, workspaces.attempts)
+    place = (kept.workspace_id, request.query["path"])
+    return Response(value=explain_path(view, attempts, place))
 
 
 async def replayed_trigger(request: Request) -> Response:

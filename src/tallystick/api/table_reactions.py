@@ -166,6 +166,21 @@ REACTIONS: Final = (
     ),
     Route(
         "GET",
+        f"{_W}/triggers/of",
+        "read",
+        reactions.explained_path,
+        "the last words about a path, also why nothing came of it",
+        query=("workspace", "path"),
+    ),
+    Route(
+        "GET",
+        f"{_W}/triggers/{{trigger}}/explain",
+        "read",
+        reactions.explained_trigger,
+        "why it fired, what each stage said, what became of it",
+    ),
+    Route(
+        "GET",
         f"{_W}/triggers/{{trigger}}",
         "read",
         reactions.replayed_trigger,

@@ -15,7 +15,8 @@ from rich.markup import escape
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
 from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt, picked
-from tallystick.errors import Rejected
+from tallystick.cli.workspace import place
+from tallystick.errors import Rejected, TallyError
 
 HEX_MIN: Final = 8
 UPPER, LOWER = "▔▔▔", "▁▁▁"
@@ -59,9 +60,36 @@ def _asks(path: str, drawn: str | None = None) -> Run:
     return run
 
 
-def _explain(call: Any, options: Options) -> Done:
-    if options["what"] != ("policy",):
+def _triggered(call: Any, name: str) -> Done:
+    path = filled(W + "/triggers/{trigger}/explain", call, {"trigger": name})
+    return Done(call.ask(Request("GET", path)))
+
+
+def _named(call: Any, options: Options) -> Done:
+    """An event, an effect or a cell; a hash that is none of them may be one of a trigger."""
+    words = options["what"]
+    try:
         return _asks("/explain")(call, options)
+    except TallyError as why:
+        if why.code != "event.unknown" or len(words) != 1:
+            raise
+        try:
+            return _triggered(call, words[0])
+        except TallyError as other:
+            raise why if other.code == "trigger.unknown" else other from None
+
+
+def _explain(call: Any, options: Options) -> Done:
+    words = options["what"]
+    if words[:1] in (("trigger",), ("run",)) and len(words) == 2:
+        return _triggered(call, words[1])
+    if len(words) == 1 and "#" in words[0]:  # the label of a run ends in its attempt
+        return _triggered(call, words[0])
+    if len(words) == 1 and ("/" in words[0] or Path(words[0]).exists()):
+        query = place(call, {"path": words[0]})
+        return Done(call.ask(Request("GET", filled(W + "/triggers/of", call, {}), query)))
+    if words != ("policy",):
+        return _named(call, options)
     if not options["effect"] or not options["workflow"]:
         raise Rejected("say --effect and --workflow", code="request.usage")
     text = options["params"] or "null"
@@ -125,6 +153,8 @@ def reasons(console: Console, value: Any) -> None:
     console.print(escape(f"{named}: {value['status']}"), soft_wrap=True)
     for each in value["reasons"]:
         console.print(escape(f"  {each['code']}: {each['text']}"), soft_wrap=True)
+        for text in (each["detail"].get("conflict") or {"diff": ()})["diff"]:
+            console.print(escape(f"    {text}"), soft_wrap=True)
 
 
 VERBS = (
@@ -146,7 +176,7 @@ VERBS = (
     ),
     Verb(
         "explain",
-        "why it waits, or was refused; `explain policy` judges a made-up request",
+        "why it waits, fired or was refused; also a TRIGGER, a run, a PATH, or `policy`",
         _explain,
         (
             WHAT,

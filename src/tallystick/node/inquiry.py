@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import UnknownName
+from tallystick.journal.base import Reader
+from tallystick.model.records import IntentOpened
 from tallystick.node.node import Node
 from tallystick.node.watch_disk import Disk
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
 from tallystick.reactions.heads import bare_id
 from tallystick.reactions.tree import EMPTY, Tree, load, shown
+from tallystick.values import canon
 from tallystick.views import workspaces
+from tallystick.views.journal import entries
 from tallystick.views.reactive import Reactive
 from tallystick.views.why import Asked, why
 
@@ -63,6 +70,41 @@ def content_on_disk(kept: Kept, path: bytes) -> str | None:
     entry = next((each for each in entries if each.name == name), None)
     digest = None if entry is None else disk.content(path, entry)
     return None if digest is None else ids.text(digest)
+
+
+DIFF_LINES_MAX: Final = 200
+
+
+async def conflict_of(node: Node, kept: Kept, intent: str) -> dict[str, Any] | None:
+    """What a refused write would change of the file as it is; None when nothing is known of it."""
+    seq = await node.index.seq_of(kept.world, intent.removeprefix("sha256:"))
+    if seq is None:
+        return None
+    params = await node.read(lambda reader: _params_at(reader, kept.world, seq))
+    if params is None or "path" not in params:
+        return None
+    theirs = await asyncio.to_thread(Disk(kept.folder).text, params["path"].encode())
+    lines = difflib.unified_diff(
+        _lines(theirs), _lines(params["bytes"]), params["path"], "proposed", lineterm=""
+    )
+    return {"path": params["path"], "diff": list(islice(lines, DIFF_LINES_MAX))}
+
+
+def _params_at(reader: Reader, world: str, seq: int) -> dict[str, Any] | None:
+    for entry in entries(reader.read(world, seq - 1, seq)):
+        record = entry.record
+        if entry.seq == seq and isinstance(record, IntentOpened):
+            digest = record.params_hash
+            data = record.params if digest is None else reader.blob(world, digest)
+            params = {} if data is None else canon.decode(data)
+            ref = params.get("content_ref")
+            held = params.get("content") if ref is None else reader.blob(world, ids.raw(ref))
+            return {**params, "bytes": held}
+    return None
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").splitlines()
 
 
 async def basis_of(node: Node, kept: Kept, path: bytes) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _chain(
         decision = view.decisions.get(made["decision_id"] or "")
         reasons = [] if decision is None else [row["code"] for row in decision.value["reasons"]]
         found.append(
-            {**_cause(noted), "ran": label, "decision": reasons, "depth": trigger["depth"]}
+            {**cause_of(noted), "ran": label, "decision": reasons, "depth": trigger["depth"]}
         )
         parent = made["parent_run"]
         if parent is None:
@@ -98,7 +98,8 @@ def _chain(
     return found
 
 
-def _cause(noted: Noted) -> dict[str, Any]:
+def cause_of(noted: Noted) -> dict[str, Any]:
+    """What a trigger came of, in words, with who and when."""
     trigger = noted.value
     if trigger["frame"] is not None:
         frame = trigger["frame"]
