@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 
 from tallystick.reactions import tree
+from tallystick.reactions.document import load
+from tallystick.reactions.keys import fingerprint
+from tallystick.reactions.observation import Observation
 from tallystick.reactions.settle import PATHS_MAX, Pace, Settle
+from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import tree_id
-from tallystick.reactions.watch import MISSING, NO_CHANGE, VCS_BUSY, Settings
+from tallystick.reactions.triggers import derive
+from tallystick.reactions.watch import MISSING, NO_CHANGE, VCS_BUSY, Difference, Settings
 from tests.reactions.watched import SECOND, Watched, changes, words
 
 
@@ -72,6 +77,7 @@ def test_s10_an_editor_that_renames_is_one_modification(here: Watched) -> None:
     """S10: temp and rename over a.txt is one `modified` without the temp path."""
     here.write(".a.txt.tmp", "new")
     here.hint(".a.txt.tmp")
+    assert here.settle() == [], "a look between finds a temp file that nobody cares for"
     (here.folder / ".a.txt.tmp").rename(here.folder / "a.txt")
     here.hint(".a.txt.tmp", "a.txt")
     (batch,) = here.settle()
@@ -80,7 +86,7 @@ def test_s10_an_editor_that_renames_is_one_modification(here: Watched) -> None:
 
 @pytest.mark.clause("F-01")
 def test_s11_the_dance_of_vim_is_the_same_change(here: Watched, tmp_path_factory) -> None:
-    """S11: 4913, backup, new file: the same change and the same tree as S10 for the same bytes."""
+    """S11: 4913, backup, new file: the same fingerprint as S10 for the same bytes."""
     other = Watched(tmp_path_factory.mktemp("other"))
     other.write("a.txt", "one")
     other.write("src/b.py", "two")
@@ -89,6 +95,8 @@ def test_s11_the_dance_of_vim_is_the_same_change(here: Watched, tmp_path_factory
     (plain,) = other.settle()
 
     here.write("4913", "")
+    here.hint("4913")
+    assert here.settle() == [], "a look between finds the probe, which nobody cares for"
     (here.folder / "4913").unlink()
     (here.folder / "a.txt").rename(here.folder / "a.txt~")
     here.write("a.txt", "new")
@@ -97,6 +105,40 @@ def test_s11_the_dance_of_vim_is_the_same_change(here: Watched, tmp_path_factory
     (batch,) = here.settle()
     assert changes(batch) == changes(plain)
     assert tree_id(batch.after) == tree_id(plain.after)
+    assert printed(batch) == printed(plain)
+
+
+def printed(batch: Difference) -> list[str]:
+    """The fingerprints of the triggers that a batch leads to."""
+    text = """
+reaction: reads
+on: [{files: ["*.txt"]}]
+actions: [{name: t, telemetry.emit: {name: n}}]
+"""
+    definition = load(text, "reads")
+    seen = Observation(
+        world_id="w",
+        workspace_id="ws",
+        n=2,
+        observed_at=0,
+        before=batch.before,
+        after=batch.after,
+        definitions=[definition],
+        stamps=Stamps(),
+    )
+    made = derive(seen).triggers
+    assert made
+    return [fingerprint("state", each) for each in made]
+
+
+@pytest.mark.clause("F-12")
+def test_s08_the_runtime_s_own_places_are_never_seen(here: Watched) -> None:
+    """S08: nothing below a `.tally` at any depth is a change, hinted at or found by a scan."""
+    for path in (".tally/tally.db", "src/.tally/x", ".a.txt.0123abcd.stage"):
+        edit(here, path, "1")
+    assert here.settle() == []
+    here.watcher.lost()
+    assert [batch.moved for batch in here.settle()] in ([], [False])
 
 
 @pytest.mark.clause("F-22")

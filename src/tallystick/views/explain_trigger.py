@@ -163,7 +163,9 @@ def explain_path(view: Reactive, runs: Runs, place: tuple[str, str]) -> dict[str
     rows: list[tuple[int, Reason]] = []
     for noted in view.outcomes.values():
         row = noted.value
-        if row["workspace_id"] == workspace_id and path in row["paths"]:
+        if (row["workspace_id"], row["trigger_id"]) == (workspace_id, None) and path in row[
+            "paths"
+        ]:
             reason = outcome_reason(noted)
             name = row["reaction"] or "every reaction"
             rows.append((noted.seq, reason._replace(text=f"{name}: {reason.text}")))
@@ -179,9 +181,12 @@ def explain_path(view: Reactive, runs: Runs, place: tuple[str, str]) -> dict[str
             )
             rows.append((noted.seq, Reason("fired", text, detail)))
     rows.sort(key=lambda row: row[0], reverse=True)
+    if not rows:
+        text = "no change of it was seen, or no reaction watches it: tally reaction check"
+        rows = [(0, Reason("unseen", text, {}))]
     return {
         "subject": {"path": path, "workspace": workspace_id},
-        "status": rows[0][1].code if rows else "unseen",
+        "status": rows[0][1].code,
         "reasons": [reason.shown() for _, reason in rows[:NEWEST]],
         "more": max(len(rows) - NEWEST, 0),
         "as_of": view.seq,
