@@ -17,7 +17,7 @@ from tallystick.reactions.finding import BadReaction
 from tests.reactions.desk import Desk
 from tests.reactions.scenario import at_desk, guarded, planted, without
 
-QUEUED = 500 if os.environ.get("TALLY_REACTIONS_FULL") else 30
+QUEUED = 500 if os.environ.get("TALLY_MANY_RUNS") else 30
 
 FIVE = """
 reaction: five
@@ -128,7 +128,7 @@ actions:
 def test_s45_the_kill_switch(tmp_path: Path) -> None:
     """S45: many queued, then disable: no new action, each aborted, enable resurrects none.
 
-    TALLY_REACTIONS_FULL=1 queues 500.
+    TALLY_MANY_RUNS=1 queues 500.
     """
     root = tmp_path / "w"
     # Fewer records per tick, so that a small queue is given up in more than one tick too.

@@ -1,6 +1,6 @@
 """Chance: edits, runs, crashes, clock jumps, lost and doubled looks over three reactions (S53).
 
-TALLY_REACTIONS_SEEDS says how many histories are played; a few by default.
+TALLY_HISTORIES says how many histories are played; a few by default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tallystick.reactions.inputs import inputs_of
 from tests.reactions.desk import TIMER, Desk
 from tests.reactions.scenario import at_desk, without
 
-SEEDS = int(os.environ.get("TALLY_REACTIONS_SEEDS", "3"))
+SEEDS = int(os.environ.get("TALLY_HISTORIES", "3"))
 STEPS = 24
 DEPTH = 4
 

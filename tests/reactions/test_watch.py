@@ -14,15 +14,10 @@ from pathlib import Path
 import pytest
 
 from tallystick.reactions import tree
-from tallystick.reactions.document import load
-from tallystick.reactions.keys import fingerprint
-from tallystick.reactions.observation import Observation
 from tallystick.reactions.settle import PATHS_MAX, Pace, Settle
-from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import tree_id
-from tallystick.reactions.triggers import derive
-from tallystick.reactions.watch import MISSING, NO_CHANGE, VCS_BUSY, Difference, Settings
-from tests.reactions.watched import SECOND, Watched, changes, words
+from tallystick.reactions.watch import MISSING, NO_CHANGE, VCS_BUSY, Settings
+from tests.reactions.watched import SECOND, Watched, changes, printed, words
 
 
 @pytest.fixture
@@ -106,29 +101,6 @@ def test_s11_the_dance_of_vim_is_the_same_change(here: Watched, tmp_path_factory
     assert changes(batch) == changes(plain)
     assert tree_id(batch.after) == tree_id(plain.after)
     assert printed(batch) == printed(plain)
-
-
-def printed(batch: Difference) -> list[str]:
-    """The fingerprints of the triggers that a batch leads to."""
-    text = """
-reaction: reads
-on: [{files: ["*.txt"]}]
-actions: [{name: t, telemetry.emit: {name: n}}]
-"""
-    definition = load(text, "reads")
-    seen = Observation(
-        world_id="w",
-        workspace_id="ws",
-        n=2,
-        observed_at=0,
-        before=batch.before,
-        after=batch.after,
-        definitions=[definition],
-        stamps=Stamps(),
-    )
-    made = derive(seen).triggers
-    assert made
-    return [fingerprint("state", each) for each in made]
 
 
 @pytest.mark.clause("F-12")

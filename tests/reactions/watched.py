@@ -6,9 +6,14 @@ import time
 from pathlib import Path
 
 from tallystick.node.watch_disk import Disk
+from tallystick.reactions.document import load
+from tallystick.reactions.keys import fingerprint
+from tallystick.reactions.observation import Observation
 from tallystick.reactions.scan import Entry
 from tallystick.reactions.settle import Pace
+from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import Change, Tree, compare
+from tallystick.reactions.triggers import derive
 from tallystick.reactions.watch import Difference, Settings, Watcher
 
 SECOND = 1_000_000_000
@@ -120,3 +125,26 @@ def changes(batch: Difference) -> list[Change]:
 
 def words(batch: Difference) -> list[tuple[str, str]]:
     return [(change.path.decode("utf-8", "replace"), change.change) for change in changes(batch)]
+
+
+def printed(batch: Difference) -> list[str]:
+    """The fingerprints of the triggers that a batch leads to."""
+    text = """
+reaction: reads
+on: [{files: ["*.txt"]}]
+actions: [{name: t, telemetry.emit: {name: n}}]
+"""
+    definition = load(text, "reads")
+    seen = Observation(
+        world_id="w",
+        workspace_id="ws",
+        n=2,
+        observed_at=0,
+        before=batch.before,
+        after=batch.after,
+        definitions=[definition],
+        stamps=Stamps(),
+    )
+    made = derive(seen).triggers
+    assert made
+    return [fingerprint("state", each) for each in made]

@@ -157,6 +157,7 @@ def _status(view: Reactive, runs: Runs, key: str) -> str:
     return stages[-1].code if stages else "waits"
 
 
+# tidy: one answer, from two lists.
 def explain_path(view: Reactive, runs: Runs, place: tuple[str, str]) -> dict[str, Any]:
     """The last words about a path of a workspace, newest first: also why nothing came of it."""
     workspace_id, path = place
