@@ -130,7 +130,7 @@ def outcome_reason(noted: Noted) -> Reason:
     """One outcome as a reason."""
     row = noted.value
     code = row["outcome"] if row["code"] is None else f"{row['outcome']}({row['code']})"
-    said = SAID.get(row["outcome"], row["outcome"])
+    said = SAID.get(row["outcome"], str(row["outcome"]))
     more = _CODES.get(row["code"] or "")
     text = said if more is None else f"{said}: {more}"
     return Reason(code, text, {"seq": noted.seq, "guard": row["guard"], "paths": row["paths"]})
