@@ -219,6 +219,14 @@ def test_the_engine_is_loaded_when_a_module_is_met() -> None:
     assert done.stdout == "False\n"
 
 
+def test_a_node_starts_without_the_engine() -> None:
+    """The engine is an extra: whatever a node imports when it starts does without it."""
+    program = "import sys; sys.modules['wasmtime'] = None; import tallystick.cli.here; print('ok')"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "ok\n"
+
+
 def test_the_raw_layer_and_the_public_one_agree() -> None:
     """05 section 5: without the private names the public wrapper gives the same answers."""
     assert calls is Raw

@@ -15,9 +15,10 @@ from tallystick.errors import BadDefinition, NotCanonical, SchemaMismatch, TickF
 from tallystick.model.abi import Content, Halted, Ran, TickInput, read_output
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.limits import Limits
+from tallystick.modules.wasm_call import Answered, Blobs, Call, Place
 from tallystick.modules.wasm_engine import ENGINE, Compiled, Kept
 from tallystick.modules.wasm_raw import Plain, calls
-from tallystick.modules.wasm_run import Blobs, Call, Instances, Place, refused
+from tallystick.modules.wasm_run import Instances, refused
 from tallystick.values import canon
 
 INIT: Final = "init"
@@ -55,7 +56,7 @@ class WasmLane:
         """Run one delivery; whatever the module does wrong is a fault."""
         del content  # not offered to WASM
         call = _call(catalogue, workflow, workflow.entrypoint, tick)
-        ran = self._place(call.artifact).run(call)
+        ran = self._run(call)
         if isinstance(ran, Halted):
             return ran
         try:
@@ -68,13 +69,12 @@ class WasmLane:
     ) -> bytes | Halted | None:
         """The first state by the module's own `init`; None when it exports none."""
         call = _call(catalogue, workflow, INIT, tick)
-        place = self._place(call.artifact)
         try:
-            if INIT not in place.entries(call.artifact):
+            if INIT not in self._place(call.artifact).entries(call.artifact):
                 return None
         except BadDefinition as why:
             return refused(why)
-        ran = place.run(call)
+        ran = self._run(call)
         if isinstance(ran, Halted):
             return ran
         try:
@@ -95,7 +95,7 @@ class WasmLane:
             given["ctx"] = canon.decode(ctx)
         artifact = str(catalogue.modules[module].artifact)
         call = _limited(artifact, entrypoint, canon.encode(given), catalogue.limits)
-        ran = self._place(artifact).run(call)
+        ran = self._run(call)
         if isinstance(ran, Halted):
             return ran
         try:
@@ -106,6 +106,12 @@ class WasmLane:
             message = "a pure function answers {output} and nothing else"
             return Halted("bad_output", message, ran.fuel, ENGINE)
         return canon.encode(answer["output"])
+
+    def _run(self, call: Call) -> Answered | Halted:
+        try:
+            return self._place(call.artifact).run(call)
+        except BadDefinition as why:
+            return refused(why)
 
     def _place(self, artifact: str) -> Place:
         known = self._places.get(artifact)

@@ -6,57 +6,20 @@ names wrongly.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from wasmtime import Trap, TrapCode, WasmtimeError
 
 from tallystick.errors import BadDefinition, LaneMissing
 from tallystick.model.abi import Halted
+from tallystick.modules.wasm_call import Answered, Blobs, Call, code_at
 from tallystick.modules.wasm_engine import ENGINE, FUEL_SCALE, Compiled, Kept, code_of
 from tallystick.modules.wasm_guest import Cap, Guest
 from tallystick.modules.wasm_raw import Outside, Plain, calls
-from tallystick.values import canon
 
 FUEL_MAX: Final = 2**63 - 1  # what the engine can count
 _LIMITS: Final = "limits"  # memories and tables over the limits of their store
 MEMORY_MAX: Final = 2**32  # what a module can name
-
-
-class Blobs(Protocol):
-    """Where artifacts are read from."""
-
-    def get(self, digest: bytes, /) -> bytes | None:
-        """The bytes of that digest, or None."""
-        ...
-
-
-class Call(NamedTuple):
-    """One run: what, with which document, and how much it may use."""
-
-    artifact: str
-    entrypoint: str
-    data: bytes
-    fuel: int
-    memory_bytes: int
-
-
-class Answered(NamedTuple):
-    """What a run gave and what it cost."""
-
-    data: bytes
-    fuel: int
-
-
-class Place(Protocol):
-    """Where module code runs: here, or in another process."""
-
-    def entries(self, artifact: str) -> frozenset[str]:
-        """What a module exports as entrypoints; refuses one that does not keep the ABI."""
-        ...
-
-    def run(self, call: Call) -> Answered | Halted:
-        """One run to its end; whatever the module does wrong is in the answer."""
-        ...
 
 
 class Instances:
@@ -84,11 +47,8 @@ class Instances:
 
     def run(self, call: Call) -> Answered | Halted:
         """One run to its end; whatever the module does wrong is in the answer."""
-        try:
-            compiled = self._compiled(call.artifact)
-            compiled.check_entry(call.entrypoint)
-        except BadDefinition as why:
-            return refused(why)
+        compiled = self._compiled(call.artifact)
+        compiled.check_entry(call.entrypoint)
         while True:
             ran = self.attempt(compiled, call)
             if ran is not None:
@@ -131,15 +91,6 @@ class Instances:
         if known is None:
             known = self._known[hash_text] = Compiled(code_at(self._blobs, hash_text), self._kept)
         return known
-
-
-def code_at(blobs: Blobs, hash_text: str) -> bytes:
-    """The bytes of an artifact; refuses one that is not in the store."""
-    data = blobs.get(canon.raw_of(hash_text))
-    if data is None:
-        message = f"the artifact {hash_text} is not in the store"
-        raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
-    return data
 
 
 def refused(why: BadDefinition) -> Halted:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tallystick.errors import BadDefinition
 from tallystick.model.abi import Halted
-from tallystick.modules.wasm_run import Call, Instances
+from tallystick.modules.wasm_call import Call, Place
 from tallystick.node.wasm_wire import WireError, put, take
 from tallystick.values import canon
 
@@ -34,8 +34,12 @@ class _Codes:
 
 def serve(wire: socket.socket) -> None:
     """Answer until the other side is gone."""
+    # The engine is an extra: a node names this program without having it.
+    from tallystick.modules.wasm_run import Instances  # noqa: PLC0415
+
     codes = _Codes()
     instances = Instances(codes)
+    _confine()
     put(wire, {"ready": True}, b"", _patient)
     while True:
         try:
@@ -51,16 +55,19 @@ def serve(wire: socket.socket) -> None:
         put(wire, *made, _patient)
 
 
-def _entries(instances: Instances, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def _entries(instances: Place, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     try:
         return {"entries": sorted(instances.entries(asked["artifact"]))}, b""
     except BadDefinition as why:
         return {"refused": [why.code, why.message]}, b""
 
 
-def _ran(instances: Instances, asked: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+def _ran(instances: Place, asked: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     limits = (asked["fuel"], asked["memory_bytes"])
-    ran = instances.run(Call(asked["artifact"], asked["entrypoint"], body, *limits))
+    try:
+        ran = instances.run(Call(asked["artifact"], asked["entrypoint"], body, *limits))
+    except BadDefinition as why:
+        return {"refused": [why.code, why.message]}, b""
     if isinstance(ran, Halted):
         limit = None if ran.limit is None else dict(ran.limit)
         return {"halted": [ran.code, ran.message, ran.fuel, ran.engine, limit]}, b""
@@ -78,6 +85,5 @@ def _confine() -> None:
 
 
 if __name__ == "__main__":
-    _confine()
     with socket.socket(fileno=int(sys.argv[1])) as own:
         serve(own)

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from tallystick.errors import BadDefinition, LaneMissing
 from tallystick.model.abi import Halted
-from tallystick.modules.wasm_run import Answered, Blobs, Call, Place, code_at, refused
+from tallystick.modules.wasm_call import Answered, Blobs, Call, Place, code_at
 from tallystick.node import wasm_worker
 from tallystick.node.wasm_wire import Waiting, WireError, put, take
 
@@ -205,9 +205,6 @@ class _Elsewhere:
         known = self._known.get(artifact)
         if known is None:
             said, _ = self._ask({"do": "entries", "artifact": artifact}, b"")
-            if "refused" in said:
-                code, message = said["refused"]
-                raise BadDefinition(message, code=code)
             known = self._known[artifact] = frozenset(said["entries"])
         return known
 
@@ -220,11 +217,12 @@ class _Elsewhere:
             "fuel": call.fuel,
             "memory_bytes": call.memory_bytes,
         }
-        try:
-            said, data = self._ask(asked, call.data)
-        except BadDefinition as why:
-            return refused(why)
+        said, data = self._ask(asked, call.data)
         return Halted(*said["halted"]) if "halted" in said else Answered(data, said["fuel"])
 
     def _ask(self, said: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        return self._workers.ask(said, body, lambda: code_at(self._blobs, said["artifact"]))
+        found = self._workers.ask(said, body, lambda: code_at(self._blobs, said["artifact"]))
+        if "refused" in found[0]:
+            code, message = found[0]["refused"]
+            raise BadDefinition(message, code=code)
+        return found
