@@ -109,7 +109,7 @@ def test_changelog_keeps_its_form() -> None:
 
 
 def test_bugs_are_told_whole() -> None:
-    """10 section 8: each bug has number, date, symptom, invariant and what brings it back."""
+    """RL-21: each bug has number, date, symptom, invariant and what brings it back."""
     text = (ROOT / "BUGS.md").read_text("utf-8")
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     assert [cell.strip() for cell in rows[0]][:3] == ["number", "date", "symptom"]
@@ -120,6 +120,21 @@ def test_bugs_are_told_whole() -> None:
         assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", cells[1])
         assert re.fullmatch(r"-|I\d+(, I\d+)*", cells[3])
         assert all(cells)
+        assert _is_there(re.findall(r"`([^`]+)`", cells[4])[0]), f"bug {number}: {cells[4]}"
+
+
+def test_a_bug_whose_test_went_away_is_found() -> None:
+    """RL-21 control: a reproducer that names no file, or no test in it, is none."""
+    assert not _is_there("tests/kernel/test_no_such_file.py::test_it")
+    assert not _is_there("tests/kernel/test_settle.py::test_no_such_test")
+
+
+def _is_there(reproducer: str) -> bool:
+    """Whether the file of a reproducer stands there and has the test that it names."""
+    path, _, test = reproducer.partition("::")
+    name = test.partition("[")[0].rpartition("::")[2]
+    file = ROOT / path
+    return file.is_file() and (not name or f"def {name}(" in file.read_text("utf-8"))
 
 
 def test_decisions_have_their_parts() -> None:
