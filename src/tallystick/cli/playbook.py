@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +56,12 @@ _LIVE: Final = frozenset(
         *("loop.done", "loop.iteration.failed", "join.fired", "playbook.waiting", "ctx.patched"),
     ]
 )
-# A person who allows http on the command line means the services of this machine too.
-_LOCAL: Final = {"cidrs": ["127.0.0.0/8", "::1/128"]}
+# A person who allows http on the command line means the services of this machine too, and one who
+# allows shell means commands as they are typed.
+_MEANT: Final[Mapping[str, Mapping[str, Any]]] = {
+    "http": {"cidrs": ["127.0.0.0/8", "::1/128"]},
+    "shell": {"text": True},
+}
 
 
 def _check(_call: Call, options: Options) -> Done:
@@ -183,7 +187,7 @@ def _allowed(text: str | None) -> dict[str, dict[str, Any]]:
                 code="playbook.bad_allow",
                 hint=f"one or more of {', '.join(sorted(NEEDS_GRANT))}, or all",
             )
-    return {word: dict(_LOCAL) if word == "http" else {} for word in words}
+    return {word: dict(_MEANT.get(word, {})) for word in words}
 
 
 def _workload(options: Options) -> dict[str, Any]:

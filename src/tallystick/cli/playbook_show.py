@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 from rich.console import Console
 
 from tallystick.cli import show
+
+_SLOT: Final = re.compile(r"slot tool\.(\w+) is not bound")
 
 
 def findings(console: Console, value: Any) -> None:
@@ -40,6 +43,12 @@ def execution(console: Console, value: Any) -> None:
     for row in value.get("failures", ()):
         state = "handled" if row["handled"] else "failed"
         console.print(f"  {row['step']} {state}: {row['code']} {row['message']}", markup=False)
+    lacking = sorted({kind for row in value.get("failures", ()) for kind in _lacking(row)})
+    if lacking:
+        console.print(f"  hint: allow it with --allow {','.join(lacking)}", markup=False)
+    for row in value.get("grants", ()):
+        end = "" if row["revoked"] is None else f", revoked: {row['revoked']}"
+        console.print(f"  may use {row['kind']} by {row['name']}{end}", markup=False)
     for row in value.get("pending", ()):
         console.print(f"  {row['token']} waits at the gate of {row['step']}:", markup=False)
         for rule in row["rules"]:
@@ -49,6 +58,12 @@ def execution(console: Console, value: Any) -> None:
     for row in value.get("waiting", ()):
         why = row.get("why") or row.get("name") or row.get("child") or ""
         console.print(f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False)
+
+
+def _lacking(row: Any) -> list[str]:
+    """The kind of tool that a failed step was not allowed."""
+    found = _SLOT.search(row["message"] or "") if row["code"] == "cap.unbound" else None
+    return [] if found is None else [found[1]]
 
 
 def events(console: Console, value: Any) -> None:

@@ -9,6 +9,7 @@ What waits long holds nobody: the run is put down with its frame, and the cell t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -135,12 +136,16 @@ class PlaybookExecutor:
 
     async def _bounded(self, job: Job, act: Perform, pipeline: Pipeline) -> dict[str, Any]:
         seconds = None if act.timeout_ns is None else act.timeout_ns / 10**9
+        began = time.monotonic()
         try:
-            return await asyncio.wait_for(self._task(job, act, pipeline), seconds)
+            outcome = await asyncio.wait_for(self._task(job, act, pipeline), seconds)
         except TimeoutError:
             error = failure("timeout", "task.timeout", f"{act.name} took over {seconds} s")
-            return {"status": "error", "error": error}
+            outcome = {"status": "error", "error": error}
+        spent = {"duration_ms": round((time.monotonic() - began) * 1000)}
+        return {**outcome, "meta": {**outcome.get("meta", {}), **spent}}
 
+    # tidy: every way to perform a task, in order.
     async def _task(self, job: Job, act: Perform, pipeline: Pipeline) -> dict[str, Any]:
         if act.kind == "noop":
             return {"status": "ok", "result": None}
@@ -162,6 +167,10 @@ class PlaybookExecutor:
             error = failure("not_found", "task.unserved", message)
             return {"status": "error", "error": error}
         given = playbook_tools.inner_job(job, act, effect, params)
+        if playbook_tools.is_text(act) and not (given.grant or {}).get("text"):
+            message = "a command as a text needs a grant with text: true"
+            error = failure("denied", "shell.not_granted", message)
+            return {"status": "error", "error": error}
         if act.kind == "file" and act.inputs["action"] == "append":
             found = await playbook_files.append(inner, given, _quiet)
         else:
@@ -251,13 +260,13 @@ def _outcome(kind: str, job: Job, value: Mapping[str, Any]) -> dict[str, Any]:
         case "python":
             return playbook_tools.python_outcome(value)
         case "shell":
-            return playbook_tools.shell_outcome(value)
+            return playbook_tools.shell_outcome(job, value)
         case "sql":
             return playbook_tools.sql_outcome(job, value)
         case "file":
             return playbook_tools.file_outcome(job, value)
         case _:
-            return playbook_tools.llm_outcome(value)
+            return playbook_tools.llm_outcome(job, value)
 
 
 def _stored(job: Job, name: str) -> bytes:

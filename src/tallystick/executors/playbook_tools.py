@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from tallystick.authority.sqltext import read_statement
 from tallystick.executors import playbook_python
 from tallystick.executors.base import Failed, Job
 from tallystick.playbooks.tasks import Perform, failure
@@ -97,6 +98,13 @@ def python_params(act: Perform, context: Mapping[str, Any]) -> tuple[str, dict[s
     return "sys/python.run@1", {"code": _INSIDE, "code_ref": None, "entry": "main", "args": args}
 
 
+def is_text(act: Perform) -> bool:
+    """True for a command that a shell has to read; words need none."""
+    return act.kind == "shell" and not isinstance(
+        act.inputs.get("cmd", act.inputs.get("cmds")), list
+    )
+
+
 def shell_params(act: Perform) -> tuple[str, dict[str, Any]]:
     """`sys/shell.run@1` of a shell task; a text runs in a shell, which the grant must allow."""
     inputs = act.inputs
@@ -116,7 +124,8 @@ def sql_params(act: Perform) -> tuple[str, dict[str, Any]]:
     """`sys/sql.query@1` of an sql task on a configured database."""
     inputs = act.inputs
     text = str(inputs["command"]).strip().rstrip(";")
-    reads = text[:6].lower() in ("select", "values", "explai", "with a")
+    statement = read_statement(text)
+    reads = statement is not None and statement.verb == "read"
     return "sys/sql.query@1", {
         "db": str(inputs.get("database", "")),
         "sql": text,
@@ -191,9 +200,13 @@ def python_outcome(value: Mapping[str, Any]) -> Outcome:
     return {"status": "ok", "result": value["result"]}
 
 
-def shell_outcome(value: Mapping[str, Any]) -> Outcome:
-    """An exit code; other than 0 is an error of the task."""
-    result = {key: value[key] for key in ("exit_code", "stdout", "stderr")}
+def shell_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
+    """An exit code and what was said; another code than 0 is an error of the task."""
+    result = {"exit_code": value["exit_code"]}
+    for word in ("stdout", "stderr"):
+        ref = value.get(f"{word}_ref")
+        said = value[word] if ref is None else job.blobs.get(ref) or b""
+        result[word] = said.decode("utf-8", "replace")
     if value["exit_code"] == 0:
         return {"status": "ok", "result": result}
     message = f"exit code {value['exit_code']}: {str(value['stderr'])[:200]}"
@@ -229,10 +242,13 @@ def file_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     return {"status": "ok", "result": kept}
 
 
-def llm_outcome(value: Mapping[str, Any]) -> Outcome:
+def llm_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     """What a model wrote; data is the JSON in it, where there is any."""
-    text = value.get("text") or ""
-    data = _parsed(text.encode())
+    text = value.get("text")
+    if text is None:  # a long answer is in the store, as the model's service gave it
+        data, text = _parsed(job.blobs.get(value["output_ref"]) or b""), ""
+    else:
+        data = _parsed(text.encode())
     result = {"text": text, "data": None if data == text else data, "usage": value.get("usage")}
     return {"status": "ok", "result": result}
 

@@ -224,7 +224,8 @@ class Pipeline:
         notes: list[dict[str, Any]] = self.frame["notes"]
         if len(notes) < NOTES_MAX:
             row = {"name": name, "attempts": self.frame["attempt"], "status": outcome["status"]}
-            notes.append(row)
+            spent = outcome["meta"].get("duration_ms")
+            notes.append(row if spent is None else {**row, "ms": spent})
 
     def _end(self, end: dict[str, Any]) -> Act:
         self.frame["end"] = end
