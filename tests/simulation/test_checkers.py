@@ -86,12 +86,12 @@ def params(path: str = "f.txt", **stamp: Any) -> dict[str, Any]:
 def test_a_write_without_its_stamp_or_place_is_found() -> None:
     """I29, I32, control: other bytes than the stamp's, or another path than declared."""
     disk = Workspace({"format": frozenset(("f.txt",))})
-    disk.check_I29(params())
+    disk.check_I29(params(), b"made")
     disk.check_I32(params())
     with pytest.raises(Violation, match="I29"):
-        disk.check_I29(params(post_id=canon.hash_of(b"other")))
+        disk.check_I29(params(), b"other")
     with pytest.raises(Violation, match="I29"):
-        disk.check_I29({**params(), "stamp": None})
+        disk.check_I29({**params(), "stamp": None}, b"made")
     with pytest.raises(Violation, match="I32"):
         disk.check_I32(params("g.txt"))
 

@@ -172,6 +172,7 @@ class WatchScene:
     def frame(self, seq: int, records: Sequence[Any], content: Content) -> None:
         """Follow what is durable, and judge triggers, runs and writes."""
         del seq
+        self.disk.content = content
         for record in records:
             self._stamps.note(record, content)
             match record:

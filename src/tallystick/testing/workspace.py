@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tallystick.model.records import IntentOpened
 from tallystick.node.driver import Published
+from tallystick.testing.scene import Content
 from tallystick.testing.violation import must
 from tallystick.values import canon
 
@@ -23,6 +24,7 @@ class Workspace:
         self.people: dict[str, bytes] = {}  # what a person has written last, by path
         self.written: dict[tuple[str, str | None], set[str]] = {}  # path, bytes: by which reactions
         self.conflicts: dict[bytes, None] = {}  # intents that met the bytes of a person
+        self.content: Content = lambda _digest: None  # what the world has stored
         self._writes = writes
 
     def edit(self, path: str, text: str) -> None:
@@ -44,8 +46,11 @@ class Workspace:
     def _change(
         self, job: Published, params: Mapping[str, Any], before: bytes | None
     ) -> tuple[str, bytes]:
-        path, wanted = params["path"], bytes(params["content"])
-        self.check_I29(params)
+        path, wanted = params["path"], params["content"]
+        if wanted is None:  # recorded bytes are written again, by their hash
+            wanted = self.content(canon.raw_of(params["content_ref"]))
+        assert wanted is not None, "what an open intent names is in the store"
+        self.check_I29(params, wanted)
         self.check_I32(params)
         found = None if before is None else canon.hash_of(before)
         post = canon.hash_of(wanted)
@@ -60,9 +65,9 @@ class Workspace:
         told = {"path": path, "pre_id": found, "post_id": post, "size": len(wanted)}
         return "ok", canon.encode({**told, "status": status})
 
-    def check_I29(self, params: Mapping[str, Any]) -> None:  # noqa: N802 - named by the invariant
+    def check_I29(self, params: Mapping[str, Any], wanted: bytes) -> None:  # noqa: N802
         """Every write of an action is stamped with the very bytes it brings."""
-        stamp, post = params["stamp"], canon.hash_of(params["content"])
+        stamp, post = params["stamp"], canon.hash_of(wanted)
         good = stamp is not None and (stamp["path"], stamp["post_id"]) == (params["path"], post)
         must(good, "I29", f"{params['path']} is written under the stamp {stamp}")
 
