@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from tests.acceptance.case import Bench, Case
 from tests.acceptance.kit.bundle import zipped
 from tests.acceptance.kit.place import Place
+from tests.acceptance.kit.pulse import Pulse, twice
 from tests.acceptance.kit.sink import start_sink
 from tests.acceptance.kit.wishes import granted, wish
 
@@ -36,7 +37,10 @@ def programs(port: int, outside: Path) -> dict[str, str]:
     }
 
 
-def run(bench: Bench) -> dict[str, Any]:
+COUNT = {"schema": "tools/Count@1", "value": {"id": "beside", "n": 1}}
+
+
+def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
     """Run each program, look at what it reached, and at an honest program beside it."""
     sink = start_sink(bench.fresh("sink"))
     outside = bench.fresh("outside")
@@ -46,10 +50,13 @@ def run(bench: Bench) -> dict[str, Any]:
     with Place(bench.fresh("node"), SETTINGS, planted=bench.planted, world=world) as place:
         try:
             place.start()
+            with Pulse(place, COUNT) as calm:
+                time.sleep(bench["calm_s"])
             ended = {}
-            for name, text in programs(port, outside).items():
-                wish(place, "Run", name, argv=["/bin/bash", "-c", text], key=False, seconds=6)
-                ended[name] = granted(place, "Run", name)
+            with Pulse(place, COUNT) as pulse:
+                for name, text in programs(port, outside).items():
+                    wish(place, "Run", name, argv=["/bin/bash", "-c", text], key=False, seconds=6)
+                    ended[name] = granted(place, "Run", name)
             wish(place, "Run", "good", argv=["/bin/bash", "-c", "echo hi"], key=False, seconds=20)
             good = granted(place, "Run", "good")
             calls = len(sink.calls())
@@ -64,6 +71,9 @@ def run(bench: Bench) -> dict[str, Any]:
         "written": (outside / MARK).exists(),
         "read": "kept" in ended["files"]["said"],
         "left": left,
+        "calm_p99_ms": calm.p99_ms,
+        "p99_ms": pulse.p99_ms,
+        "refused": calm.refused + pulse.refused,
     }
 
 
@@ -80,11 +90,12 @@ def _left() -> list[str]:
     return found
 
 
+_BAD = ("sink", "written", "read", "left", "refused")
+
+
 def faults(found: dict[str, Any]) -> list[str]:
     """What a program reached, what is left of it, or an honest one that could not run."""
-    wrong = [
-        f"{name}: {found[name]}" for name in ("sink", "written", "read", "left") if found[name]
-    ]
+    wrong = [f"{name}: {found[name]}" for name in _BAD if found[name]]
     if found["ended"]["memory"] == "exit 0" or found["ended"]["time"].startswith("exit"):
         wrong.append(f"no bound held: {found['ended']}")
     if found["good"][0] != "exit 0":
@@ -102,9 +113,10 @@ CASE = Case(
     rows="ND-18 RL-19",
     run=run,
     faults=faults,
+    floors=twice,
     possible=_possible,
     suite="none",
     planted="no_walls",
-    small={},
-    full={},
+    small={"calm_s": 1.0},
+    full={"calm_s": 10.0},
 )

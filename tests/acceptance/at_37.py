@@ -7,8 +7,9 @@ import time
 from typing import Any
 
 from tests.acceptance.case import Bench, Case
-from tests.acceptance.kit.load import start_load
+from tests.acceptance.kit.load import Ack, start_load
 from tests.acceptance.kit.place import Place
+from tests.acceptance.kit.pulse import twice
 from tests.acceptance.kit.sink import start_sink
 
 SETTINGS = """
@@ -28,19 +29,31 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
             load = start_load(place, sink.url, connections=8)
             try:
                 load.wait_for(bench["answers"])
+                before = len(load.acks())
                 made = place.tally("--json", "backup", str(folder / "backup"))
                 assert made.returncode == 0, made.stderr
                 load.stop()
             finally:
                 load.close()
+            slow = _slow(load.acks(), before)
             place.settled(bench["wait_s"])
             (kept,) = json.loads((folder / "backup" / "BACKUP.json").read_text("utf-8"))["worlds"]
             at = place.get(f"/root?at={kept['seq']}")
             place.stop()
             calls = len(sink.calls())
-            return {**_restored(bench, folder, sink, kept), "root_then": at["root"], "calls": calls}
+            found = _restored(bench, folder, sink, kept)
+            return {**found, **slow, "root_then": at["root"], "calls": calls}
         finally:
             sink.close()
+
+
+def _slow(acks: list[Ack], before: int) -> dict[str, float]:
+    """The slow end of the answers before the backup, and while it was made."""
+    ends = {}
+    for name, some in (("calm_p99_ms", acks[:before]), ("p99_ms", acks[before:])):
+        taken = sorted(ack.took_ms for ack in some)
+        ends[name] = taken[len(taken) * 99 // 100] if taken else 0.0
+    return ends
 
 
 def _restored(bench: Bench, folder: Any, sink: Any, kept: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +96,7 @@ CASE = Case(
     rows="ND-25 I43",
     run=run,
     faults=faults,
+    floors=twice,
     suite="none",
     planted="restore_without_hold",
     small={"answers": 60, "watch_s": 1.0, "wait_s": 60},
