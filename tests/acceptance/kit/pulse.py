@@ -1,4 +1,4 @@
-"""A pulse: one small event after the other, and how long each took, beside whatever else happens."""
+"""A pulse: one small event after the other beside whatever else happens, and how long each took."""
 
 from __future__ import annotations
 
