@@ -11,6 +11,7 @@ from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected, UnknownName
 from tallystick.kernel.inputs import Submit
 from tallystick.node.inquiry import basis_of, content_on_disk, stand_of
+from tallystick.node.node import Node
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
 from tallystick.reactions.heads import bare_id
@@ -88,8 +89,7 @@ async def scan(request: Request) -> Response:
     n = await request.node.watching.lookout(kept).scan()
     quiet = None
     if body.wait_ms:
-        quiet = await request.node.quiet(kept.world, body.wait_ms)
-        n = await request.node.watching.lookout(kept).scan()
+        n, quiet = await _settled(request.node, kept, body.wait_ms)
     stand = await stand_of(request.node, kept)
     risks = [[shown(path) for path in group] for group in collisions(stand.tree)]
     return Response(
@@ -102,6 +102,21 @@ async def scan(request: Request) -> Response:
             "name_collision_risk": risks,
         }
     )
+
+
+async def _settled(node: Node, kept: Kept, wait_ms: int) -> tuple[int, bool]:
+    """Look and wait until nothing follows any more: one run's output may be another's input."""
+    lookout = node.watching.lookout(kept)
+    until = node.loop.time() + wait_ms / 1000
+    n = lookout.n
+    while True:
+        left_ms = max(0, round((until - node.loop.time()) * 1000))
+        quiet = await node.quiet(kept.world, left_ms)
+        before, n = n, await lookout.scan()
+        held = (await stand_of(node, kept)).body
+        resting = quiet and n == before and not held["active"] and not held["queued"]
+        if resting or left_ms == 0:
+            return n, resting
 
 
 async def confirm(request: Request) -> Response:

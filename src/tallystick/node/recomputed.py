@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -12,7 +13,7 @@ from tallystick.node.node import Node
 from tallystick.reactions import guards, ids, runs
 from tallystick.reactions.decide import decide
 from tallystick.reactions.document import definition_of
-from tallystick.reactions.observation import Observation, Request
+from tallystick.reactions.observation import Derived, Observation, Request
 from tallystick.reactions.tree import Tree, unshown
 from tallystick.reactions.triggers import UNNAMED, derive
 from tallystick.values import canon
@@ -45,6 +46,15 @@ class Trees:
         self.node = node
         self.world = world
         self._held: dict[str, Tree] = {}
+        # All triggers of one look are derived together, whatever their targets.
+        self.key: Any = None
+        self.made: list[dict[str, Any]] = []
+        self.blobs: dict[str, bytes] = {}
+
+    def keep(self, key: Any, derived: Derived) -> None:
+        """Keep what one look gives."""
+        self.key, self.made = key, derived.triggers
+        self.blobs = {canon.hash_of(data): data for data in derived.blobs}
 
     async def of(self, root: str) -> Tree:
         """A tree, from memory or from the store."""
@@ -64,12 +74,17 @@ class Trees:
 
 
 async def _again(trees: Trees, trigger: Mapping[str, Any], past: Reactive) -> list[str]:
-    """The ids of the triggers that are derived of what one was derived of."""
+    """The ids of the triggers for its target that are derived of what one was derived of."""
     manifest = canon.decode(await trees.blob(trigger["inputs"]))
-    seen = await _recorded(trees, trigger, (past, manifest))
-    made = derive(seen)
-    blobs = {canon.hash_of(data): data for data in made.blobs}
-    return [_resized(row, canon.decode(blobs[row["inputs"]]), manifest) for row in made.triggers]
+    asked = canon.encode([trigger["definition_hash"], trigger["kind"], trigger["command"]])
+    copied = "derived_copy" in trigger["flags"]
+    key = (trigger["workspace_id"], trigger["observed_n"], asked, copied)
+    if trees.key != key:
+        seen = await _recorded(trees, trigger, (past, manifest))
+        trees.keep(key, await asyncio.to_thread(derive, seen))
+    wanted = trigger["target"]["target_id"]
+    rows = [row for row in trees.made if row["target"]["target_id"] == wanted]
+    return [_resized(row, canon.decode(trees.blobs[row["inputs"]]), manifest) for row in rows]
 
 
 # tidy: one pass over all that is recorded.
@@ -81,12 +96,15 @@ async def replay_all(node: Node, world: str) -> dict[str, Any]:
     projected = node.watching.projected
     view = await projected.now(world)
     upto, stamps = view.seq, view.stamps.entries()
-    triggers = sorted((_stamps_at(view, n.value), key) for key, n in view.triggers.items())
+    triggers = sorted(
+        (_stamps_at(view, n.value), n.value["definition_hash"], key)
+        for key, n in view.triggers.items()
+    )
     decisions = list(view.decisions)
     rows = {key: noted.value for key, noted in view.triggers.items()}
     trees, past = Trees(node, world), Reactive()
     wrong: list[dict[str, str]] = []
-    for seq, key in triggers:
+    for seq, _, key in triggers:
         await projected.follow(past, world, seq)
         if key not in await _again(trees, rows[key], past):
             wrong.append({"kind": "trigger", "id": key})
