@@ -142,6 +142,12 @@ def test_good_samples_are_clean() -> None:
     assert codes(ORDER) == []
 
 
+def test_a_misspelt_import_says_what_was_meant() -> None:
+    """AU-15: the first slip of a newcomer is answered with the name that is closest."""
+    found = lint({"app.py": HELLO.replace("import Bundle,", "import Bundel,").encode()})
+    assert (found[0].code, found[0].hint) == ("TL101", "did you mean Bundle?")
+
+
 def test_sagas_and_children_have_no_errors() -> None:
     """AU-15 control: nested functions, tasks and children are followed."""
     for source in (SAGA, CHILD):

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tallystick.modules.lane_rules import Rules, names_of
 from tallystick.modules.lane_sets import leaks
+from tallystick.values.names import nearest
 
 _FUTURE: Final = "__future__"
 _SPECIAL: Final = frozenset({"__name__", "__debug__"})
@@ -89,7 +90,8 @@ def _import(module: str, name: str | None, line: int, rules: Rules) -> Iterator[
         hint = _MODULES.get(top, "vendor it, or do without")
         yield Breach(code, line, f"{module} is not in the lane", hint)
     elif name not in (None, "*", *names_of(rules.lane, module)):
-        hint = f"{module} gives {', '.join(sorted(names_of(rules.lane, module))[:12])} ..."
+        known = sorted(names_of(rules.lane, module))
+        hint = nearest(str(name), known) or f"{module} gives {', '.join(known[:12])} ..."
         yield Breach(code, line, f"{module}.{name} is not in the lane", hint)
 
 
