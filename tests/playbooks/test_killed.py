@@ -22,7 +22,7 @@ from tests.playbooks.stage import broken, done
 from tests.playbooks.test_model import random_net, text_of
 from tests.rig import Rig
 
-SEEDS = int(os.environ.get("TALLY_PLAYBOOK_SEEDS", "24"))
+SEEDS = int(os.environ.get("TALLY_PLAYBOOK_SEEDS", "12"))
 
 
 def fresh() -> Runners:
