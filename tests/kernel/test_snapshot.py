@@ -174,6 +174,17 @@ def test_cache_and_spill_change_nothing(cache: int, resident: int) -> None:
 
 
 @pytest.mark.clause("K-41")
+def test_a_cell_counts_once_however_often_it_ticks() -> None:
+    """K-41: what is resident is the state a dirty cell has now, not every state it has had."""
+    rig = mixed.mixed_rig()
+    for i in range(40):
+        rig.send(worlds.GO, worlds.go(f"c{i % 2}"))
+    held = [cell for cell in rig.world.cells[worlds.LAB].delta.values() if cell is not None]
+    assert len(rig.world.resident) == len(held) == 2
+    assert rig.world.resident_bytes == sum(cell.size for cell in held)
+
+
+@pytest.mark.clause("K-41")
 def test_spilled_states_leave_memory_and_stay_dirty() -> None:
     """K-41: over the bound the oldest dirty states go to the blob store; the cells stay dirty."""
     rig = mixed.mixed_rig(Settings(resident_bytes_max=100))

@@ -185,3 +185,51 @@ def test_types_with_references_are_not_compared():
 def test_only_the_one_form_of_a_decimal_is_reduced(text: str, reduced: bool):
     """VA-10: a text that is no decimal at all is not reduced either, and raises nothing."""
     assert is_reduced(text) is reduced
+
+
+NUMBERED = {
+    "record": {
+        "id": {"text": {}},
+        "n": {"nat": {}},
+        "i": {"int": {}},
+        "note": {"option": {"text": {}}},
+        "more": {"option": {"int": {}}},
+    }
+}
+
+
+@pytest.mark.parametrize("number", [0, 23, 24, 255, 256, 65_536, 2**32, 2**63 - 1])
+@pytest.mark.parametrize("length", [0, 23, 24, 255, 256, 70_000])
+def test_fields_written_in_place_are_the_plain_ones(number: int, length: int):
+    """VA-01: every width of a number and of a text has the bytes of the codec, options or not."""
+    schema = schema_of(NUMBERED)
+    value = {"id": "x" * length, "n": number, "i": -1 - number, "note": None, "more": number}
+    absent = {name: each for name, each in value.items() if name != "note"}
+    plain = canon.encode(value)
+    assert schema.admit(value).bytes == schema.admit(absent).bytes == plain
+    assert schema.document(value) == schema.document(absent) == plain
+    assert schema.plain(plain) == schema.admit(absent).value == value
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n": -1},
+        {"n": 2**64},
+        {"i": 2**63},
+        {"i": -(2**63) - 1},
+        {"n": True},
+        {"id": "\ud800"},
+        {"id": None},
+        {"other": 1},
+    ],
+)
+def test_fields_written_in_place_refuse_as_the_judge_does(wrong: dict[str, Any]):
+    """VA-05: out of range, of another type, without bytes, null and unknown: the same refusal."""
+    schema = schema_of(NUMBERED)
+    value = {"id": "x", "n": 1, "i": 1, "note": None, "more": None, **wrong}
+    with pytest.raises(SchemaMismatch) as first:
+        schema.admit(value)
+    with pytest.raises(SchemaMismatch) as second:
+        schema.document(value)
+    assert first.value.errors == second.value.errors != []
