@@ -161,6 +161,12 @@ def test_s53_random_histories_keep_the_invariants(tmp_path: Path, seed: int) -> 
     play(tmp_path / "w", seed)
 
 
+@pytest.mark.clause("F-22")
+def test_s53_a_state_that_came_back_unseen_is_not_lost(tmp_path: Path) -> None:
+    """S53: an input moves under a run and moves back before the next look, which tells nothing."""
+    play(tmp_path / "w", 227)
+
+
 def test_s53_a_history_without_a_guard_is_found_out(tmp_path: Path) -> None:
     """S53 control: without self suppression some history breaks an invariant."""
     found = 0

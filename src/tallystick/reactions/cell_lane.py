@@ -24,6 +24,8 @@ from tallystick.values import canon
 READ: Final = "sys/cell.read@1"
 RUN: Final = "sys/reaction@1"
 COALESCED: Final = Told("deduped", "coalesced", "mode")
+MOVED_NS: Final = 1_000 * MS
+MOVED_MAX: Final = 10
 ENDED: Final = ("complete", "failed", "aborted", "reused", "replayed")
 
 
@@ -121,6 +123,7 @@ def _pass(turn: Turn, body: Body, trigger: Mapping[str, Any], definition: Defini
 
 def _queue(turn: Turn, body: Body, trigger: Mapping[str, Any], definition: Definition) -> None:
     """The mode: what happens to a trigger while a run is active."""
+    body.pop("moved", None)  # this one is newer, or is the one that comes again
     if _run_key(definition, trigger) in body["active"]:
         tell(turn, trigger, Told("attached", None, "run_key"))
         return
@@ -327,8 +330,30 @@ def _settled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
             body["count"] += 1
             turn.timer(f"retry:{run_key}", turn.now_ns + retry["backoff_ms"] * MS)
             return
+        if given["code"] == "input_moved" and not body["waiting"]:
+            _come_again(turn, body, row["trigger"], given["attempt"])
     body["active"].pop(run_key, None)
     _pump(turn, body)
+
+
+def _come_again(turn: Turn, body: Body, trigger: Any, attempt: int) -> None:
+    """Try once more what was given up because an input moved, unless something newer comes.
+
+    Mostly the next look tells of the move and brings a newer trigger.
+    Inputs that moved and moved back before that look tell nothing: their last state would be lost.
+    """
+    if attempt <= MOVED_MAX:
+        ref = _ref(body, "moved")
+        body["moved"] = {"trigger": trigger, "ref": ref, "attempt": attempt}
+        turn.timer(ref, turn.now_ns + (MOVED_NS << min(attempt, 6)))
+
+
+def _moved(turn: Turn, body: Body, held: Mapping[str, Any]) -> None:
+    if body["active"] or body["looking"]:
+        _come_again(turn, body, held["trigger"], held["attempt"] + 1)
+        return
+    trigger = turn.read(held["trigger"])
+    _queue(turn, body, trigger, _definition(turn, trigger))
 
 
 def _uncount(body: Body, run_key: str, row: Mapping[str, Any] | None) -> None:
@@ -384,6 +409,8 @@ def _receipt(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         earlier = body["deferred"]
         body["deferred"] = None
         _judge(turn, body, turn.read(earlier["trigger"]), earlier)
+    elif word == "moved" and body.get("moved", {}).get("ref") == ref:
+        _moved(turn, body, body["moved"])
     elif word == "retry" and rest in body["active"]:
         _start(turn, body, rest, "retry")
 
@@ -401,6 +428,7 @@ def _controlled(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         body["starts"], body["spent"] = [], []
         return
     dropped = [*body["waiting"]]
+    body.pop("moved", None)
     for name in ("pending", "deferred"):
         if body[name] is not None:
             dropped.append(body[name]["trigger"])
