@@ -120,6 +120,13 @@ def test_wrong_steps_say_what_to_do(live: Live) -> None:
     assert live.json("journal", "head")["seq"] == head
 
 
+def _taken(live: Live) -> int:
+    """What is in all tills together."""
+    cells = live.json("cell", "ls", "--limit", "100")["items"]
+    shown = (live.json("cell", "show", "till/till@1", cell["key"]) for cell in cells)
+    return sum(cell["state"]["cents"] for cell in shown)
+
+
 # ---- under load -------------------------------------------------------------------------------
 
 
@@ -149,9 +156,8 @@ def test_a_walk_under_load(live: Live) -> None:
     out, err = load.communicate(timeout=120)
     assert load.returncode == 0, err
     sent = json.loads(out)
-    cells = live.json("cell", "ls", "--limit", "100")["items"]
-    states = [live.json("cell", "show", "till/till@1", cell["key"])["state"] for cell in cells]
-    assert sum(state["cents"] for state in states) == sent["sent"] == 3000
+    assert sent["sent"] == 3000
+    live.wait(lambda: _taken(live) == 3000)
     live.json("world", "alias", "prod", "main")
     live.json("world", "fork", "--at", str(before), "--as", "back")
     moved = live.json("world", "alias", "prod", "back")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,8 +82,9 @@ def test_rx06_all_records_come_out_the_same(left: Path) -> None:
 
 
 @pytest.mark.clause("F-07")
-def test_rx06_another_input_is_found_out(left: Path) -> None:
+def test_rx06_another_input_is_found_out(left: Path, tmp_path: Path) -> None:
     """RX-06 control: another digest over the same files, or a changed tree: named, exit 4."""
+    left = Path(shutil.copytree(left, tmp_path / ".tally"))
     with planted(Listed, "digest", lambda *_: "sha256:" + "0" * 64):
         code, told = said(left, "reaction", "replay", "--all")
     assert (code, told["same"], told["first"]["kind"]) == (4, False, "trigger")

@@ -25,6 +25,7 @@ STANDARD = frozenset(
         "dataclasses",
         "datetime",
         "decimal",
+        "difflib",
         "enum",
         "functools",
         "hashlib",

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from tallystick.authority.enforcers import builtin
 from tallystick.errors import BadDefinition
@@ -49,6 +50,7 @@ READ: Final = "sys/file.read@1"
 LIST: Final = "sys/file.list@1"  # asked for by tasks of playbooks alone
 _BYTES_MAX: Final = 64 << 20
 _READS_MAX: Final = 5
+_TURNS: Final = 64
 _ANY_NAME: Final = "any-name-of-the-workspace"
 
 
@@ -103,6 +105,7 @@ class FileExecutor:
         self._names = names or Names()
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
         self._waiting: dict[bytes, threading.Event] = {}
+        self._turns = [threading.Lock() for _ in range(_TURNS)]
         self._places = dict(settings.workspaces)
         self._announced: dict[str, tuple[str, Path]] = {}
 
@@ -195,7 +198,9 @@ class FileExecutor:
         shared = self._announced.get(job.params["workspace"])
         if shared is not None and stamp is not None:
             announce(*shared, stamp)
-        with parent_of(root, path, create=wanted is not None) as found:
+        # Two changes of one name take turns: what one finds there is not on its way out again.
+        turn = self._turns[crc32(f"{root}\0{path}".encode("utf-8", "surrogateescape")) % _TURNS]
+        with turn, parent_of(root, path, create=wanted is not None) as found:
             if found is None:
                 status = "recovered" if job.attempt > 1 else "unchanged"
                 return _receipt(path, None, None, 0, status)
