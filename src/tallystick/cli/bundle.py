@@ -51,6 +51,7 @@ VERBS = (
             click.Option(["-o", "--output"], help="file to write"),
             AUTHORITY,
             opt("vendor", "a pure package that goes along: a wheel or its folder", multiple=True),
+            flag("reacts", "for a world that also reacts to files"),
         ),
         {"bundle": HASH, "path": str, "size": int},
     ),

@@ -12,9 +12,10 @@ from rich.console import Console
 from tallystick.cli import show
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
+from tallystick.cli.sources import bundle_at
 from tallystick.cli.verb import Call, Done, Options, Verb, W, arg, filled, flag, opt, picked
 from tallystick.errors import Rejected, TallyError
-from tallystick.reactions.bundle import reaction_bundle
+from tallystick.reactions.bundle import reacting, reaction_bundle
 from tallystick.reactions.tree import shown
 
 ALL: Final = W + "/workspaces"
@@ -46,7 +47,7 @@ def place(call: Any, options: Options, name: str = "path") -> dict[str, Any]:
 def _add(call: Any, options: Options) -> Done:
     """Watch a directory; a folder without the world gets one that reacts."""
     call.need_effects()
-    _world(call)
+    _world(call, options.get("bundle"))
     folder = Path(options["dir"]).absolute()
     body = {"path": str(folder), "shared": bool(options.get("shared"))}
     told = call.ask(Request("POST", filled(ALL, call, options), body=body))
@@ -55,15 +56,24 @@ def _add(call: Any, options: Options) -> Done:
     return Done({**told, "n": seen["n"], "files": seen["files"], "tree": seen["tree"]})
 
 
-def _world(call: Any) -> None:
+def _world(call: Any, app: str | None) -> None:
+    """Make a world that reacts if there is none, with the workflows of an app when one is named."""
     try:
         call.ask(Request("GET", filled(W, call, {})))
     except TallyError as why:
         if why.code != "world.unknown":
             raise
-        bundle = base64.b64encode(reaction_bundle().to_zip()).decode()
-        body = {"name": call.world, "bundle": bundle}
+        made = reaction_bundle() if app is None else reacting(bundle_at(app))
+        body = {"name": call.world, "bundle": base64.b64encode(made.to_zip()).decode()}
         call.ask(Request("POST", "/v1/worlds", body=body))
+        return
+    if app is not None:
+        raise Rejected(
+            f"there is a world {call.world} already, and it keeps the bundle it has",
+            code="world.exists",
+            where={"world": call.world},
+            hint="build with `tally bundle build --reacts`, then `tally gov propose --bundle`",
+        )
 
 
 def _one(verb: str, *, method: str = "POST", active: bool = False) -> Any:
@@ -163,7 +173,11 @@ VERBS = (
         "workspace add",
         "watch a directory",
         _add,
-        (_DIR, flag("shared", "another world may watch it too, if it says so as well")),
+        (
+            _DIR,
+            flag("shared", "another world may watch it too, if it says so as well"),
+            opt("bundle", "make the world from this app, and let it react"),
+        ),
         ANY,
     ),
     Verb(

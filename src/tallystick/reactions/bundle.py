@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tallystick.model.bundle import Bundle, build_bundle
+from tallystick.model.bundle import Bundle, build_bundle, make_bundle
+from tallystick.model.definitions import refusal
+from tallystick.model.manifest_sources import read_sources
 
 _POLICY: Final = "reactions/allow@1"
 _CAPS: Final = {
@@ -37,7 +39,7 @@ LIMITS: Final = {
 
 
 def reaction_documents() -> list[dict[str, Any]]:
-    """The sources of a world that reacts; a larger manifest takes its parts over."""
+    """The sources of a world that reacts: a policy and a manifest."""
     slots = {slot: f"react_{slot}" for slot in _CAPS}
     grants = [{"name": f"react_{slot}", "cap": cap} for slot, cap in _CAPS.items()]
     start = {"name": "react_start", "cap": "sys/workflow@1", "params": {"workflows": [FLOWS[2]]}}
@@ -66,6 +68,34 @@ def reaction_documents() -> list[dict[str, Any]]:
             },
         },
     ]
+
+
+def reacting(bundle: Bundle) -> Bundle:
+    """The same bundle in a world that also reacts: its wiring first, then that of reactions.
+
+    Grants, rules and slots of both stand side by side; of two limits the wider one holds.
+    """
+    policy, ours = reaction_documents()
+    theirs = bundle.sources()
+    assert theirs.manifest is not None, "a built bundle has a manifest"
+    given, wider = theirs.manifest, ours["authority"]
+    authority = given.get("authority", {})
+    limits = given.get("limits", {})
+    joined = {
+        **given,
+        "policies": [*given.get("policies", ()), {"name": _POLICY}],
+        "authority": {
+            "grants": [*authority.get("grants", ()), *wider["grants"]],
+            "policies": [*authority.get("policies", ()), *wider["policies"]],
+        },
+        "limits": {**limits, **{name: max(limits.get(name, 0), LIMITS[name]) for name in LIMITS}},
+        "module_bindings": {**given.get("module_bindings", {}), **ours["module_bindings"]},
+    }
+    made = read_sources([*theirs.definitions, policy, joined])
+    if made.manifest is None:
+        raise refusal([finding for finding in made.findings if not finding.warning])
+    artifacts = {name: held.data for name, held in bundle.artifacts.items()}
+    return make_bundle(made.definitions, made.manifest, artifacts)
 
 
 def reaction_bundle() -> Bundle:
