@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,6 @@ EXPECTS = {
     "absent": {"$tag": "absent"},
     "content": {"$tag": "content", "$value": content_id(OLD)},
 }
-
-PARAMS = {"workspace": "project", "path": "a.txt", "expect": EXPECTS["content"]}
 
 
 def rewrite(target: Path) -> None:
@@ -270,43 +266,3 @@ def test_a_job_cancelled_in_the_queue_does_not_begin(tmp_path: Path) -> None:
     assert isinstance(outcome, Failed)
     assert outcome.kind == "cancelled"
     assert (tmp_path / "a.txt").read_bytes() == OLD
-
-
-def two_at_once(root: Path, names: Names, *, apart: bool = False) -> list[Outcome]:
-    """Two writes that expect the same bytes, both brought to one step if they can be there."""
-    (root / "a.txt").write_bytes(OLD)
-    meet = threading.Barrier(2)
-
-    def at(here: str) -> None:
-        if here == "staged":
-            with contextlib.suppress(threading.BrokenBarrierError):
-                meet.wait(0.3)  # alone is how it should be
-
-    async def both() -> list[Outcome]:
-        one = FileExecutor(FileSettings({"project": root}), at, names)
-        other = FileExecutor(FileSettings({"project": root}), at, names) if apart else one
-        acts = []
-        for executor, text in ((one, b"one\n"), (other, b"two\n")):
-            key = content_id(text).encode()[-32:]
-            job = job_of(WRITE, PARAMS | {"content": text}, intent=key, dispatch_key=key)
-            acts.append(executor.perform(job, no_report))
-        found = await asyncio.gather(*acts)
-        await asyncio.gather(one.close(), other.close())
-        return list(found)
-
-    return asyncio.run(both())
-
-
-@pytest.mark.parametrize("names", [Names, Linking, Plain, Moving])
-def test_writes_of_one_name_take_turns(tmp_path: Path, names: type[Names]) -> None:
-    """I39: of two writes that expect the same bytes one is done, and the other is told."""
-    found = two_at_once(tmp_path, names())
-    done = [outcome for outcome in found if isinstance(outcome, Ok)]
-    told = [outcome.code for outcome in found if isinstance(outcome, Failed)]
-    assert (len(done), told) == (1, ["file.conflict"])
-
-
-def test_writes_without_turns_are_found_out(tmp_path: Path) -> None:
-    """I39 control: two executors know nothing of each other's turns, and both say done."""
-    found = two_at_once(tmp_path, Plain(), apart=True)
-    assert all(isinstance(outcome, Ok) for outcome in found)

@@ -169,7 +169,7 @@ def test_s32_one_run_key_has_one_run(root: Path) -> None:
 @pytest.mark.clause("F-08")
 @pytest.mark.parametrize(("kind", "left"), [("conflict", []), ("disk", ["intended"])])
 def test_only_a_write_in_doubt_leaves_a_stamp(tmp_path: Path, kind: str, left: list[str]) -> None:
-    """G1, I29: what was surely not written explains no bytes; after a failed disk they may stand."""
+    """G1, I29: what was surely not written explains no bytes; else they may stand."""
     with at_desk(tmp_path / "w", NOTE) as desk:
         (job,) = started(desk).waiting_jobs()
         desk.settle_with(job, Failed(kind, "file.failed", "it did not work"))

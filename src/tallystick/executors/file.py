@@ -8,7 +8,6 @@ Blocking calls run on threads of the executor, one for each slot.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -16,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
 from tallystick.authority.enforcers import builtin
 from tallystick.errors import BadDefinition
@@ -35,6 +33,7 @@ from tallystick.executors.file_beneath import (
     Names,
     PathError,
     content_id,
+    failed,
     judge_path,
     open_file,
     parent_of,
@@ -43,6 +42,7 @@ from tallystick.executors.file_beneath import (
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_list import listed
 from tallystick.executors.file_place import place
+from tallystick.executors.file_turns import Turns
 
 WRITE: Final = "sys/file.write@1"
 DELETE: Final = "sys/file.delete@1"
@@ -50,7 +50,6 @@ READ: Final = "sys/file.read@1"
 LIST: Final = "sys/file.list@1"  # asked for by tasks of playbooks alone
 _BYTES_MAX: Final = 64 << 20
 _READS_MAX: Final = 5
-_TURNS: Final = 64
 _ANY_NAME: Final = "any-name-of-the-workspace"
 
 
@@ -105,7 +104,7 @@ class FileExecutor:
         self._names = names or Names()
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
         self._waiting: dict[bytes, threading.Event] = {}
-        self._turns = [threading.Lock() for _ in range(_TURNS)]
+        self._turns = Turns()
         self._places = dict(settings.workspaces)
         self._announced: dict[str, tuple[str, Path]] = {}
 
@@ -149,7 +148,7 @@ class FileExecutor:
                 return replace(error.failed, details_ref=_proposal(job))
             return error.failed
         except OSError as error:
-            return _failed(error)
+            return failed(error)
 
     def _judged(self, job: Job) -> Outcome:
         looks = job.effect in (READ, LIST)
@@ -198,8 +197,7 @@ class FileExecutor:
         shared = self._announced.get(job.params["workspace"])
         if shared is not None and stamp is not None:
             announce(*shared, stamp)
-        # Two changes of one name take turns: what one finds there is not on its way out again.
-        turn = self._turns[crc32(f"{root}\0{path}".encode("utf-8", "surrogateescape")) % _TURNS]
+        turn = self._turns.of(root, path)
         with turn, parent_of(root, path, create=wanted is not None) as found:
             if found is None:
                 status = "recovered" if job.attempt > 1 else "unchanged"
@@ -291,15 +289,3 @@ def _proposal(job: Job) -> str | None:
 
 def _receipt(path: str, pre_id: str | None, post_id: str | None, size: int, status: str) -> Ok:
     return Ok({"path": path, "pre_id": pre_id, "post_id": post_id, "size": size, "status": status})
-
-
-def _failed(error: OSError) -> Failed:
-    """What the system refused, by whose fault; the message holds no path of the host."""
-    reason = os.strerror(error.errno) if error.errno is not None else "input or output failed"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failed("limit", "file.disk_full", reason, retryable=True)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return Failed("auth", "file.refused", reason)
-    if error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR):
-        return Failed("client_error", "file.name", reason)
-    return Failed("server_error", "file.io", reason, retryable=True)

@@ -200,3 +200,15 @@ def _renameat2(here: int, old: str, new: str, flag: int) -> bool:
     if problem in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
         return False
     raise OSError(problem, os.strerror(problem), new)
+
+
+def failed(error: OSError) -> Failed:
+    """What the system refused, by whose fault; the message holds no path of the host."""
+    reason = os.strerror(error.errno) if error.errno is not None else "input or output failed"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Failed("limit", "file.disk_full", reason, retryable=True)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return Failed("auth", "file.refused", reason)
+    if error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR):
+        return Failed("client_error", "file.name", reason)
+    return Failed("server_error", "file.io", reason, retryable=True)
