@@ -53,6 +53,9 @@ def test_writes_of_one_name_take_turns(tmp_path: Path, names: type[Names]) -> No
 
 
 def test_writes_without_turns_are_found_out(tmp_path: Path) -> None:
-    """I39 control: two executors know nothing of each other's turns, and both say done."""
-    found = two_at_once(tmp_path, Plain(), apart=True)
-    assert all(isinstance(outcome, Ok) for outcome in found)
+    """I39 control: two executors know nothing of each other's turns, and soon both say done."""
+    for _ in range(100):
+        found = two_at_once(tmp_path, Plain(), apart=True)
+        if all(isinstance(outcome, Ok) for outcome in found):
+            return
+    pytest.fail("the race was never lost")
