@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 NAME_MAX = 200
+KNOWN_MAX = 256  # compared with an unknown name, for a hint
 
 _DEFINITION = re.compile(r"[a-z][a-z0-9._-]*/[A-Za-z][A-Za-z0-9._-]*@([1-9][0-9]*)", re.ASCII)
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
@@ -22,10 +23,10 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that offers the known name closest to an unknown one; empty when none is close.
 
-    Looks at names only: a longer text is nobody's slip of the pen, and comparing it would be work
-    that a stranger could ask for.
+    Looks at names only, and at a bounded number of them: a longer text is nobody's slip of the
+    pen, and comparing is work that a stranger could ask for.
     """
-    close = get_close_matches(word, sorted(known), 1) if len(word) <= NAME_MAX else []
+    close = get_close_matches(word, sorted(known)[:KNOWN_MAX], 1) if len(word) <= NAME_MAX else []
     return f"did you mean {close[0]}?" if close else ""
 
 
