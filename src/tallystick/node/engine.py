@@ -216,14 +216,21 @@ class Engine:
         if not driver.world.ring and self._overdue(hosted):
             self._snapshot(hosted)
         elif driver.work:
-            for _ in range(min(_BURST, len(driver.work))):
-                driver.handle(driver.work.popleft())
+            self._work(driver)
         elif driver.world.ring and not driver.world.frozen:
             self._ticks(driver, _BURST)
         elif self._snapshot_due(hosted):
             self._snapshot(hosted)
         else:
             self._admit(hosted)
+
+    def _work(self, driver: Driver) -> None:
+        """Handle accepted work; a snapshot somebody asks for waits for what is ready."""
+        for _ in range(min(_BURST, len(driver.work))):
+            ticket = driver.work.popleft()
+            if isinstance(ticket.given, TakeSnapshot) and not driver.world.frozen:
+                self._ticks(driver, _CLEARED)
+            driver.handle(ticket)
 
     def _admit(self, hosted: Hosted) -> None:
         """Handle new events, some at a time; a group of tickets goes into one commit."""

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tallystick.errors import (
@@ -22,6 +22,7 @@ from tallystick.errors import (
     Conflict,
     DiskFull,
     NotOwner,
+    NotQuiescent,
     Rejected,
     TallyError,
     Unavailable,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.watching import Watching
     from tallystick.node.work import Work
 
+_SNAPSHOT_WAIT_S: Final = 5.0  # for cells that are ready, when somebody asks for one
 T = TypeVar("T")
 
 _RETRY_MS = 200
@@ -413,11 +415,25 @@ class Node:
             )
 
     async def snapshot(self, world: str, *, pin: bool = False) -> int:
-        """Take a snapshot once nothing is ready; its sequence."""
-        answer = await self.one(world, TakeSnapshot(self.clock.sample()))
+        """Take a snapshot once nothing is ready; its sequence.
+
+        Refuses with `snapshot.busy` when cells were ready for as long as it waits.
+        """
+        answer = await self._snapped(world)
         if pin:
             await self.write(lambda journal: journal.pin(world, answer.seq - 1))
         return answer.seq
+
+    async def _snapped(self, world: str) -> Answer:
+        until = self.loop.time() + _SNAPSHOT_WAIT_S
+        while True:
+            try:
+                return await self.one(world, TakeSnapshot(self.clock.sample()))
+            except NotQuiescent:
+                # Each try let some of the ready cells run; a frozen or restless world stays busy.
+                if self.loop.time() >= until:
+                    raise
+                await asyncio.sleep(0.01)
 
     async def quiet(self, world: str, wait_ms: int) -> bool:
         """True once nothing is ready and no effect runs or waits; False after some time."""
