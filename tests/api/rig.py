@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -38,9 +39,19 @@ class Served:
         return str(made.json()["token"])
 
     async def send(self, order_id: str, world: str = "main", **headers: str) -> httpx.Response:
-        """Place an order."""
+        """Place an order; what was accepted has run when it returns."""
         body = {"schema": PLACED, "value": {"order_id": order_id, "cents": 5}}
-        return await self.http.post(f"/v1/worlds/{world}/events", json=body, headers=headers)
+        found = await self.http.post(f"/v1/worlds/{world}/events", json=body, headers=headers)
+        await self.ran(found, world)
+        return found
+
+    async def ran(self, answer: httpx.Response, world: str = "main") -> None:
+        """Wait until no cell is ready: an event is acknowledged before its ticks run."""
+        name = self.node.names.get(world)
+        while answer.status_code == 202 and name is not None:
+            if await self.node.look(name, lambda live: live.frozen or not live.ring):
+                return
+            await asyncio.sleep(0.005)
 
     async def root(self, world: str = "main") -> str:
         """The state root of a world."""

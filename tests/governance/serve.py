@@ -72,9 +72,11 @@ async def governed(base: Path, bundle: Bundle, *executors: Executor) -> AsyncIte
 
 
 async def sold(served: Served, till: str, cents: int = 1) -> httpx.Response:
-    """Sell something."""
+    """Sell something; what was accepted has run when it returns."""
     body = {"schema": SOLD, "value": {"till": till, "cents": cents}}
-    return await served.http.post(f"{W}/events", json=body)
+    found = await served.http.post(f"{W}/events", json=body)
+    await served.ran(found)
+    return found
 
 
 async def ask(served: Served, who: str, verb: str, path: str, **body: Any) -> tuple[int, Any]:

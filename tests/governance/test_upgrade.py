@@ -147,7 +147,6 @@ def test_shadow_and_prove_over_http(tmp_path: Path) -> None:
             for till in ("a", "b", "a"):
                 await sold(served, till, 10)
             await sold(served, "c", 500)
-            await asyncio.sleep(0.1)
             made = await served.http.post(
                 f"{W}/proposals", json={"bundle": zipped(app(2, **rules))}
             )
@@ -182,7 +181,6 @@ def test_shadow_and_prove_over_http(tmp_path: Path) -> None:
             assert [pin["key"] for pin in pins["items"]] == ["c"]
             await sold(served, "c", 10)
             await sold(served, "a", 10)
-            await asyncio.sleep(0.2)
             assert (await cents(served, "c"), await cents(served, "a")) == (510, 40)
             printer.paper.set()
             assert await served.node.quiet(served.node.resolve("main"), 20_000)
@@ -255,7 +253,6 @@ def test_authority_flows_and_revocation(tmp_path: Path) -> None:
         async with governed(tmp_path, app(authority=authority), printer) as served:
             await sold(served, "a", 500)
             await sold(served, "b", 600)
-            await asyncio.sleep(0.1)
             found = (await served.http.get(f"{W}/flows")).json()
             (flow,) = found["flows"]
             assert (flow["open"]["world"], found["queued"]) == (1, 1)

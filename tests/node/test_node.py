@@ -207,10 +207,12 @@ def test_a_restart_attempts_again_and_says_so(tmp_path: Path) -> None:
 
     async def main() -> None:
         settings = config(tmp_path, node={"drain_s": 0.01})
-        async with running(settings, Bank(hang, slots=1000)) as node:
+        hanging = Bank(hang, slots=1000)
+        async with running(settings, hanging) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"o-{i}") for i in range(30)])
-            await asyncio.sleep(0.05)
+            while len(hanging.asked) < 30:  # noqa: ASYNC110 - the bank has no event for it
+                await asyncio.sleep(0.005)
         bank = Bank(slots=5)
         async with running(settings, bank) as node:
             for _ in range(2000):
