@@ -53,7 +53,7 @@ def test_snapshots_are_taken_and_signed_under_load(tmp_path: Path) -> None:
             for i in range(60):
                 await node.offer(world, placed(node, f"o-{i}"))
             assert await node.quiet(world, 30_000)
-            while not await node.read(lambda reader: reader.checkpoints(world)):
+            while not await node.read(lambda reader: reader.checkpoints(world)):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
             rows = await node.read(lambda reader: reader.snapshots(world))
             assert len(rows) >= 2
