@@ -18,8 +18,9 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SOURCES = EXAMPLES / "12-wasm-counter"
 LANES = ("class", "function", "wat", "c", "assemblyscript")
 CLANG = shutil.which("clang")
-# `npm install -g assemblyscript`, or the path of its compiler.
-ASC = os.environ.get("TALLY_ASC") or shutil.which("asc")
+# What `scripts/toolchains` got, unless TALLY_ASC names another one or one is on the path.
+_GOT = EXAMPLES.parent / ".venv" / "toolchains" / "asc" / "node_modules" / ".bin" / "asc"
+ASC = os.environ.get("TALLY_ASC") or shutil.which("asc") or shutil.which(_GOT)
 TOOLS = {"c": CLANG, "assemblyscript": ASC}
 ASC_FLAGS = ["-O", "--runtime", "stub", "--use", "abort="]
 FLAGS = ["--target=wasm32", "-mmutable-globals", "-O2", "-nostdlib"]

@@ -38,7 +38,7 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
 @pytest.fixture(params=LANES)
 def lane(request) -> str:
     if TOOLS.get(request.param, "") is None:
-        missing = f"no compiler for {request.param} here"
+        missing = f"no compiler for {request.param} here (scripts/toolchains gets AssemblyScript)"
         pytest.skip(f"{missing}: its counter was NOT compiled and NOT compared")
     return str(request.param)
 

@@ -1,7 +1,16 @@
-"""A journal of another engine version is verified in all that does not depend on it (AU-21)."""
+"""A journal of another engine version is verified in all that does not depend on it (AU-21).
+
+A second version is a folder that `scripts/toolchains` fills, or that TALLY_WASMTIME_OTHER names.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +18,7 @@ import pytest
 from tallystick.model.abi import Halted, Ran
 from tallystick.modules.runners import Runners
 from tallystick.modules.wasm_engine import ENGINE
+from tests.modules import other_engine
 from tests.modules.wasm_world import STEP, WasmRig, output, says, wat
 
 OTHER = "wasmtime/48.0.1/00000000"
@@ -72,3 +82,62 @@ def test_another_answer_is_still_found() -> None:
     found = rig.verify(Wrong(rig.driver.blobs)).first
     assert found is not None
     assert found.field == "output"
+
+
+# ---- two real versions, each in a process of its own -------------------------------------------
+
+ROOT = Path(__file__).parent.parent.parent
+TOOLCHAIN = ROOT / ".venv" / "toolchains" / "wasmtime"
+SECOND = os.environ.get("TALLY_WASMTIME_OTHER") or (str(TOOLCHAIN) if TOOLCHAIN.is_dir() else None)
+
+
+def second(*asked: str) -> dict[str, Any]:
+    """What the program prints under the other engine version."""
+    path = os.pathsep.join([str(SECOND), str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", other_engine.__name__, *asked],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["engine"] != ENGINE, f"{SECOND} holds the engine version that runs here"
+    return found
+
+
+@pytest.fixture
+def there() -> Callable[..., dict[str, Any]]:
+    if SECOND is None:
+        wanted = "scripts/toolchains gets one, TALLY_WASMTIME_OTHER names its folder"
+        pytest.skip(f"no second engine version here ({wanted}): two versions were NOT compared")
+    return second
+
+
+@pytest.mark.clause("X-02")
+def test_a_journal_of_here_is_verified_by_another_version(there: Any, tmp_path: Path) -> None:
+    """AU-21: of six ticks the ends of fuel and stack are unverifiable, four are compared."""
+    file = tmp_path / "world"
+    wrote = other_engine.write(file)
+    here, elsewhere = other_engine.verified(file), there("verify", str(file))
+    assert (here["differs"], here["ticks"], here["unverifiable"]) == (None, 6, 0)
+    assert (elsewhere["differs"], elsewhere["ticks"], elsewhere["unverifiable"]) == (None, 6, 2)
+    assert here["root"] == elsewhere["root"] == wrote["root"]
+
+
+@pytest.mark.clause("X-02")
+def test_a_journal_of_another_version_is_verified_here(there: Any, tmp_path: Path) -> None:
+    """AU-21: the other way round too: recorded faults are counted, never overwritten."""
+    file = tmp_path / "world"
+    wrote = there("write", str(file))
+    here = other_engine.verified(file)
+    assert (here["differs"], here["ticks"], here["unverifiable"]) == (None, 6, 2)
+    assert here["root"] == wrote["root"]
+
+
+def test_another_version_that_answers_otherwise_is_found(there: Any, tmp_path: Path) -> None:
+    """AU-21 control: a planted difference under the other version is a difference of output."""
+    file = tmp_path / "world"
+    other_engine.write(file)
+    assert there("verify", str(file), "--wrong")["differs"] == "output"
