@@ -22,6 +22,7 @@ from bench.windows import host, rss_bytes
 from tallystick.model.abi import Halted, Ran, TickInput
 from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_engine import ENGINE
+from tallystick.modules.wasm_run import InstanceSettings
 from tallystick.values import canon
 from tests.conformance.abi_lanes import CLANG, world_of
 from tests.modules.wasm_world import Given, WasmRig, wat
@@ -46,7 +47,7 @@ def rate(language: str, times: int, *, pooled: bool) -> int:
     """Ticks in a second of the processor, in the best of some rounds."""
     world = world_of(language)
     catalogue = world.driver.world.active.catalogue
-    lane = WasmLane(world.driver.blobs, pooled=pooled)
+    lane = WasmLane(world.driver.blobs, InstanceSettings(pooled=pooled))
     state = canon.encode({"total": 3, "phase": {"$tag": "open"}})
     given = TickInput(state, "counter/counter.event@1", Added(), canon.encode("a"), None)
     flow = catalogue.workflows[FLOW]

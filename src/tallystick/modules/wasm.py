@@ -16,9 +16,8 @@ from tallystick.model.abi import Content, Halted, Ran, TickInput, read_output
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.limits import Limits
 from tallystick.modules.wasm_call import Answered, Blobs, Call, Place
-from tallystick.modules.wasm_engine import ENGINE, Compiled, Kept
-from tallystick.modules.wasm_raw import Plain, calls
-from tallystick.modules.wasm_run import Instances, refused
+from tallystick.modules.wasm_engine import ENGINE
+from tallystick.modules.wasm_run import Instances, InstanceSettings, refused
 from tallystick.values import canon
 
 INIT: Final = "init"
@@ -33,20 +32,16 @@ class Elsewhere(Protocol):
 
 
 class WasmLane:
-    """Runs the WASM modules of one world; with `pooled` off every tick has a fresh guest."""
+    """Runs the WASM modules of one world, here or `elsewhere`."""
 
     def __init__(
         self,
         blobs: Blobs,
-        known: dict[str, Compiled] | None = None,
-        *,
-        pooled: bool = True,
-        layer: type[Plain] = calls,
-        kept: Kept | None = None,
+        settings: InstanceSettings | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         self._blobs = blobs
-        self.here = Instances(blobs, known, pooled=pooled, layer=layer, kept=kept)
+        self.here = Instances(blobs, settings)
         self._elsewhere = elsewhere
         self._places: dict[str, Place] = {}
 

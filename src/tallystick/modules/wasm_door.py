@@ -25,7 +25,8 @@ def open_wasm(blobs: Any, known: dict[str, Any], kept: Any = None, elsewhere: An
             raise
         message = "a module of this world is WASM, and the engine is not installed here"
         raise LaneMissing(message) from why
-    made: Runner = lane.WasmLane(blobs, known, kept=kept, elsewhere=elsewhere)
+    settings = lane.InstanceSettings(known=known, kept=kept)
+    made: Runner = lane.WasmLane(blobs, settings, elsewhere)
     return made
 
 

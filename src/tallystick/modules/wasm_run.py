@@ -6,6 +6,7 @@ names wrongly.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from wasmtime import Trap, TrapCode, WasmtimeError
@@ -22,23 +23,28 @@ _LIMITS: Final = "limits"  # memories and tables over the limits of their store
 MEMORY_MAX: Final = 2**32  # what a module can name
 
 
-class Instances:
-    """Runs modules in this process; with `pooled` off every run has a fresh guest."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSettings:
+    """How modules are compiled and their guests made; none of it changes an outcome.
 
-    def __init__(
-        self,
-        blobs: Blobs,
-        known: dict[str, Compiled] | None = None,
-        *,
-        pooled: bool = True,
-        layer: type[Plain] = calls,
-        kept: Kept | None = None,
-    ) -> None:
+    `known` holds what is compiled and may be shared by the worlds of a node.
+    `kept` keeps compiled code between two starts.
+    With `pooled` off every run has a fresh guest.
+    `layer` is the way in which guests are called.
+    """
+
+    known: dict[str, Compiled] = field(default_factory=dict)
+    kept: Kept | None = None
+    pooled: bool = True
+    layer: type[Plain] = calls
+
+
+class Instances:
+    """Runs modules in this process."""
+
+    def __init__(self, blobs: Blobs, settings: InstanceSettings | None = None) -> None:
         self._blobs = blobs
-        self._kept = kept
-        self._known = {} if known is None else known  # shared by the worlds of a node
-        self._pooled = pooled
-        self._layer = layer
+        self._settings = settings or InstanceSettings()
         self.idle: dict[tuple[str, int], Guest] = {}
 
     def entries(self, artifact: str) -> frozenset[str]:
@@ -64,8 +70,8 @@ class Instances:
         fresh = guest is None
         try:
             if guest is None:
-                guest = Guest(compiled, cap, self._layer)
-                fresh = not (self._pooled and guest.keep())
+                guest = Guest(compiled, cap, self._settings.layer)
+                fresh = not (self._settings.pooled and guest.keep())
             data = guest.run(call.entrypoint, call.data, cap.fuel)
             used = cap.fuel - guest.fuel()
             if not fresh and guest.restore():
@@ -87,10 +93,12 @@ class Instances:
             return Halted("trap", message, 0, ENGINE)
 
     def _compiled(self, hash_text: str) -> Compiled:
-        known = self._known.get(hash_text)
-        if known is None:
-            known = self._known[hash_text] = Compiled(code_at(self._blobs, hash_text), self._kept)
-        return known
+        settings = self._settings
+        found = settings.known.get(hash_text)
+        if found is None:
+            found = Compiled(code_at(self._blobs, hash_text), settings.kept)
+            settings.known[hash_text] = found
+        return found
 
 
 def refused(why: BadDefinition) -> Halted:
