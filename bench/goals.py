@@ -49,6 +49,11 @@ def _wasm(made: Mapping[str, Any] | None) -> Iterator[Goal]:
     grown = made["trap_mb"]
     name = f"K4 memory gained over {made['traps']:,} traps"
     yield Goal(name, "<= 5 MB", f"{grown} MB", grown <= 5)
+    slowest = made["stop_ms"]
+    figure = f"{slowest} ms of the processor, {made['stop_wall_ms']} ms by the clock"
+    yield Goal(
+        f"K4 slowest stop of {made['stops']} bad modules", "<= 200 ms", figure, slowest <= 200
+    )
 
 
 def _rate(name: str, made: Mapping[str, Any], need: int, unit: str) -> Goal:

@@ -16,7 +16,7 @@ from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_binary import SIZE_MAX
 from tallystick.modules.wasm_engine import ENGINE, Compiled
 from tallystick.modules.wasm_raw import Plain, Raw, calls
-from tallystick.modules.wasm_run import InstanceSettings
+from tallystick.modules.wasm_run import GuestSettings
 from tallystick.values import canon
 from tests.modules.wasm_world import FLOW, STEP, WasmRig, output, says, wat
 
@@ -234,7 +234,7 @@ def test_the_raw_layer_and_the_public_one_agree() -> None:
     for code in (FINE, wat(ENTRY.format("unreachable")), wat(ENTRY.format("i64.const -1"))):
         rig = WasmRig(code)
         made = [
-            rig.tick(WasmLane(rig.driver.blobs, InstanceSettings(layer=layer)), 3, 2)
+            rig.tick(WasmLane(rig.driver.blobs, GuestSettings(layer=layer)), 3, 2)
             for layer in (Raw, Plain, Raw)
         ]
         assert made[0] == made[1] == made[2]

@@ -13,7 +13,7 @@ from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_binary import read_binary
 from tallystick.modules.wasm_engine import Compiled, interrupt
 from tallystick.modules.wasm_raw import Raw
-from tallystick.modules.wasm_run import Instances, InstanceSettings
+from tallystick.modules.wasm_run import GuestSettings, Instances
 from tallystick.values import canon
 from tests.conformance.abi_lanes import wasm
 from tests.modules.wasm_world import STEP, Given, WasmRig, output, says, wat
@@ -88,9 +88,7 @@ def test_a_pool_that_restores_nothing_is_found() -> None:
     """AU-20 control: without the restored memory the same sequence gives other answers."""
     rig = WasmRig(keeper())
     fresh = run(rig, rig.lane(pooled=False), [0, 0, 0])
-    assert (
-        run(rig, WasmLane(rig.driver.blobs, InstanceSettings(layer=Forgetful)), [0, 0, 0]) != fresh
-    )
+    assert run(rig, WasmLane(rig.driver.blobs, GuestSettings(layer=Forgetful)), [0, 0, 0]) != fresh
 
 
 INIT = "(table.init $e (i32.const 0) (i32.const 0) (i32.const 1))"

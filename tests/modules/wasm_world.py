@@ -10,7 +10,7 @@ from tallystick.journal.memory import MemoryJournal
 from tallystick.model.abi import Halted, Ran, TickInput
 from tallystick.modules.runners import Runners
 from tallystick.modules.wasm import WasmLane
-from tallystick.modules.wasm_run import InstanceSettings
+from tallystick.modules.wasm_run import GuestSettings
 from tallystick.node.worlds import NewWorld, create_world
 from tallystick.values import canon
 from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
@@ -63,7 +63,7 @@ class WasmRig(Rig):
         late.blobs = self.driver.blobs
 
     def lane(self, *, pooled: bool) -> WasmLane:
-        return WasmLane(self.driver.blobs, InstanceSettings(pooled=pooled))
+        return WasmLane(self.driver.blobs, GuestSettings(pooled=pooled))
 
     def tick(self, lane: WasmLane, total: int | None, n: int) -> Ran | Halted:
         """One tick on a lane of its own, outside the world."""

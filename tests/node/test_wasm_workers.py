@@ -25,7 +25,7 @@ from tallystick.model.bundle import Bundle
 from tallystick.model.records import WorkflowFaulted
 from tallystick.modules.runners import Library, Runners
 from tallystick.modules.wasm import WasmLane
-from tallystick.modules.wasm_run import InstanceSettings
+from tallystick.modules.wasm_run import GuestSettings
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tallystick.node.wasm_cache import Vouched
@@ -109,7 +109,7 @@ def test_one_process_serves_many_runs(shared: Workers) -> None:
     catalogue = world.driver.world.active.catalogue
     flow = catalogue.workflows[COUNTER]
     lanes = [
-        WasmLane(world.driver.blobs, InstanceSettings(pooled=False)),
+        WasmLane(world.driver.blobs, GuestSettings(pooled=False)),
         WasmLane(world.driver.blobs, elsewhere=shared),
     ]
     state = canon.encode({"total": 3, "phase": {"$tag": "open"}})

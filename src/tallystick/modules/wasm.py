@@ -17,7 +17,7 @@ from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.limits import Limits
 from tallystick.modules.wasm_call import Answered, Blobs, Call, Place
 from tallystick.modules.wasm_engine import ENGINE
-from tallystick.modules.wasm_run import Instances, InstanceSettings, refused
+from tallystick.modules.wasm_run import GuestSettings, Instances, refused
 from tallystick.values import canon
 
 INIT: Final = "init"
@@ -37,7 +37,7 @@ class WasmLane:
     def __init__(
         self,
         blobs: Blobs,
-        settings: InstanceSettings | None = None,
+        settings: GuestSettings | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         self._blobs = blobs

@@ -25,7 +25,7 @@ def open_wasm(blobs: Any, known: dict[str, Any], kept: Any = None, elsewhere: An
             raise
         message = "a module of this world is WASM, and the engine is not installed here"
         raise LaneMissing(message) from why
-    settings = lane.InstanceSettings(known=known, kept=kept)
+    settings = lane.GuestSettings(known=known, kept=kept)
     made: Runner = lane.WasmLane(blobs, settings, elsewhere)
     return made
 

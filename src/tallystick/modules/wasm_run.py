@@ -24,7 +24,7 @@ MEMORY_MAX: Final = 2**32  # what a module can name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceSettings:
+class GuestSettings:
     """How modules are compiled and their guests made; none of it changes an outcome.
 
     `known` holds what is compiled and may be shared by the worlds of a node.
@@ -42,9 +42,9 @@ class InstanceSettings:
 class Instances:
     """Runs modules in this process."""
 
-    def __init__(self, blobs: Blobs, settings: InstanceSettings | None = None) -> None:
+    def __init__(self, blobs: Blobs, settings: GuestSettings | None = None) -> None:
         self._blobs = blobs
-        self._settings = settings or InstanceSettings()
+        self._settings = settings or GuestSettings()
         self.idle: dict[tuple[str, int], Guest] = {}
 
     def entries(self, artifact: str) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 A worker is started when one is needed and serves again and again; threads take turns.
 One that does not answer, or dies, is killed and another is started.
+Starting one counts against no tick: the watchdog looks at what modules do.
 A run has no effect but its answer, so what a dead worker was asked is asked once more.
 That a worker was lost says nothing about the module, so it is never the outcome of a tick: the
 second loss is raised, and the node suspends the cell as it does when the watchdog stops one.
@@ -22,6 +23,7 @@ from tallystick.model.abi import Halted
 from tallystick.modules.wasm_call import Answered, Blobs, Call, Place, code_at
 from tallystick.node import wasm_worker
 from tallystick.node.wasm_wire import Waiting, WireError, put, take
+from tallystick.node.watchdog import uncounted
 
 IDLE_MAX: Final = 4  # workers that are kept while nobody asks
 ANSWER_S_MAX: Final = 60.0
@@ -32,7 +34,7 @@ _PROGRAM: Final = wasm_worker.__name__
 class Vouching(Protocol):
     """Who knows which modules somebody of this node answers for."""
 
-    def has(self, artifact: str) -> bool:
+    def has(self, artifact: str, /) -> bool:
         """True when the module may run in the node itself."""
         ...
 
@@ -63,7 +65,9 @@ class Worker:
         """One question and its answer; `code` gives the module if the worker has never seen it."""
         waiting = _Patience(self._answer_s_max)
         artifact = said["artifact"]
-        self.greet(waiting)
+        if not self._greeted:
+            with uncounted():
+                self.greet(waiting)
         if artifact not in self._sent:
             put(self.wire, {"do": "code", "artifact": artifact}, code(), waiting)
             self._sent[artifact] = None
@@ -168,7 +172,8 @@ class Workers:
 
     def _new(self) -> Worker:
         self.started += 1
-        return Worker(self._answer_s_max)
+        with uncounted():
+            return Worker(self._answer_s_max)
 
     def _give_back(self, worker: Worker) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ A tick only decides and changes nothing, so it can be broken off at any point an
 The exception is raised in the kernel's thread, and only while that thread is inside the guarded
 block: leaving the block and firing exclude each other by a lock.
 WASM code does not return to the interpreter, so it is interrupted besides.
+What a tick waits for and has no part in, such as the start of a worker process, is `uncounted`.
 Other code that never returns cannot be stopped this way; the fuel of its lane is what bounds it.
 """
 
@@ -12,6 +13,9 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Final
 
@@ -28,8 +32,11 @@ class TickStopped(BaseException):
 class Watchdog:
     """Guards a block of one thread: `with watchdog: ...`."""
 
-    def __init__(self, limit_s: float = TICK_SECONDS_MAX) -> None:
+    def __init__(
+        self, limit_s: float = TICK_SECONDS_MAX, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limit_s = limit_s
+        self._clock = clock
         self._lock = threading.Lock()
         self._begun = 0.0
         self._fired = False
@@ -50,8 +57,9 @@ class Watchdog:
     def __enter__(self) -> None:
         # Plain stores: the watcher needs no more than to see them within its look.
         # This order: one that fired and arrived late must not fire again on the old beginning.
-        self._begun = time.monotonic()
+        self._begun = self._clock()
         self._fired = False
+        _GUARD.set(self)
 
     def __exit__(
         self,
@@ -65,11 +73,24 @@ class Watchdog:
         if fired and kind is not TickStopped:
             _await_arrival()
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Time stands still for the block that is guarded now."""
+        with self._lock:
+            # One that has fired already arrives here, or at the end of the guarded block.
+            begun, self._begun = self._begun, 0.0
+        since = self._clock()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._begun = begun and begun + self._clock() - since
+
     def _watch(self) -> None:
         while not self._over.wait(min(_LOOK_S, self._limit_s / 4)):
             with self._lock:
                 begun = self._begun
-                if begun and not self._fired and time.monotonic() - begun > self._limit_s:
+                if begun and not self._fired and self._clock() - begun > self._limit_s:
                     self._fired = True
                     self._raise()
 
@@ -78,6 +99,24 @@ class Watchdog:
         ident = ctypes.c_ulong(self._guarded.ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TickStopped))
         interrupt_wasm()  # after the exception is on its way, or the lane would run the tick again
+
+
+_GUARD: ContextVar[Watchdog | None] = ContextVar("guard", default=None)
+"""Who watches the thread; each thread has a context of its own."""
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """A block that counts against no tick: what it waits for is no doing of module code.
+
+    It must end by itself, because nobody watches it.
+    """
+    guard = _GUARD.get()
+    if guard is None:
+        yield
+        return
+    with guard.apart():
+        yield
 
 
 def _await_arrival() -> None:
