@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 import os
 import subprocess
 import sys
@@ -13,70 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 
 from tallystick.reactions import decide as deciding
 from tallystick.reactions.decide import decide
-from tallystick.reactions.document import Definition, load
+from tallystick.reactions.document import load
 from tallystick.reactions.finding import BadReaction
 from tallystick.values import canon
+from tests.modules.test_fuel import others
+from tests.reactions.print_decisions import RULES, decisions, ruled, stored
 from tests.reactions.scenario import at_desk, guarded
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-def ruled(*rules: str, extra: str = "") -> str:
-    lines = "".join(f"    - {rule}\n" for rule in rules)
-    return f"""
-reaction: ruled
-on: [{{files: [a.txt]}}, {{frame: {{type: plan}}}}]
-reads: {{files: [a.txt], frames: [plan]}}
-writes: {{files: [out.txt]}}
-cooldown: 0ms
-{extra}
-policy:
-  rules:
-{lines}
-actions: [{{name: out, file.write: {{path: out.txt, content: "{{{{ trigger.input_digest }}}}"}}}}]
-"""
-
-
-def stored(definition: Definition, i: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trigger and facts, different for each number."""
-    hashed = canon.hash_of(b"%d" % i)
-    trigger: dict[str, Any] = {
-        "trigger_id": hashed,
-        "kind": "fs.changed",
-        "target": {"target_id": hashed, "path": f"src/{i}", "name": f"{i}", "kind": "directory"},
-        "changes": [{"path": f"src/{i}", "change": "modified", "before": None, "after": hashed}],
-        "changes_ref": None,
-        "command": None,
-        "input_digest": hashed,
-        "flags": ["startup"] if i % 3 else [],
-    }
-    names = ("untrusted", "hop_limit", "reentry", "cross_world", "breaker_open", "defer_expired")
-    facts: dict[str, Any] = {
-        "node": {"path": f"src/{i}", "kind": "d", "node_id": hashed, "size": i},
-        "frames": {"plan": {"present": i % 2 == 0, "fresh": i % 5 == 0, "meta": {"n": i}}},
-        "guards": {name: i % 7 == at for at, name in enumerate(names)},
-        "lane": {"mode": "coalesce", "queued": 0, "active": 0, "evaluations": 0},
-        "params": {},
-        "at": {"time": i, "seq": i},
-    }
-    return trigger, facts
-
-
-RULES = (
-    '{id: size, when: "{{ facts.node.size < 900 }}", else: deny, code: too_big}',
-    '{id: fresh, when: "{{ facts.frames.plan.fresh }}", else: defer, code: stale, wake: 5s}',
-    '{id: meta, when: "{{ facts.frames.plan.meta.n % 11 != 0 }}", else: deny, code: eleven}',
-)
-
-
-def decisions(count: int) -> list[str]:
-    """The ids of many decisions: what two machines must agree on."""
-    definition = load(ruled(*RULES), "r")
-    return [decide(definition, *stored(definition, i))["decision_id"] for i in range(count)]
+PROGRAM = Path(__file__).parent / "print_decisions.py"
+GOLDEN = ROOT / "tests" / "golden" / "reactions" / "decisions.txt"
 
 
 @contextmanager
@@ -115,7 +66,7 @@ def test_s41_a_rule_cannot_look_outside() -> None:
             load(ruled(f'{{id: r, when: "{{{{ {reading} }}}}", else: deny, code: c}}'), "r")
         assert {each.code for each in refused.value.findings} == {"reaction.expression"}
     definition = load(ruled(*RULES), "r")
-    trigger, facts = stored(definition, 1)
+    trigger, facts = stored(1)
     with no_outside():
         assert decide(definition, trigger, facts)["reasons"]
     compiled: Any = deciding._compiled
@@ -131,41 +82,76 @@ def test_s41_a_rule_cannot_look_outside() -> None:
         setattr(deciding, "_compiled", compiled)  # noqa: B010
 
 
-@pytest.mark.clause("F-02", "F-17")
-def test_s42_a_thousand_decisions_are_proved_elsewhere() -> None:
-    """S42, RX-03: 1,000 decisions evaluated again under other hash seeds have the same ids."""
-    here = decisions(1_000)
-    assert len(set(here)) == 1_000
-    assert here == decisions(1_000)
-    program = (
-        "import json,sys; from tests.reactions.test_policy import decisions;"
-        " sys.stdout.write(json.dumps(decisions(1000)))"
-    )
+def elsewhere(python: str, *words: str) -> list[str]:
+    """The decisions of another interpreter, in other surroundings than these."""
+    libraries = {str(Path(module.__file__ or "").parent.parent) for module in (yaml, jinja2)}
     environment = {
-        **os.environ,
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), *sorted(libraries)]),
         "PYTHONHASHSEED": "77",
-        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-        "LANG": "C",
+        "LC_ALL": "C",
+        "TZ": "Asia/Kathmandu",
     }
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True
+        [python, str(PROGRAM), *words],
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        check=False,
     )
-    assert json.loads(done.stdout) == here
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().split()
+
+
+def runs_here(python: str) -> bool:
+    """Whether there is an interpreter behind a name."""
+    return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+def judged_elsewhere(python: str, *words: str) -> None:
+    assert elsewhere(python, *words) == GOLDEN.read_text("utf-8").split()
+
+
+@pytest.mark.clause("F-02", "F-17")
+def test_s42_a_thousand_decisions_are_golden() -> None:
+    """S42, RX-03: 1,000 decisions evaluated twice are the committed ones, on whatever machine."""
+    here = decisions()
+    assert len(set(here)) == 1_000
+    assert here == decisions()
+    assert here == GOLDEN.read_text("utf-8").split()
+
+
+@pytest.mark.clause("F-02", "F-17")
+@pytest.mark.parametrize("python", [sys.executable, *others()])
+def test_s42_a_thousand_decisions_are_proved_elsewhere(python: str) -> None:
+    """S42: another process or Python, hash seed, locale, time zone and folder: the same ids.
+
+    Interpreters are looked for on the path; `TALLY_PYTHONS` names more, separated by colons.
+    """
+    if not runs_here(python):
+        pytest.skip(f"{python} is a name without an interpreter behind it")
+    judged_elsewhere(python)
+
+
+def test_s42_a_decision_by_chance_is_found_out() -> None:
+    """RX-01: where a part of the decision hangs on the order of hashes, S42 fails."""
+    with pytest.raises(AssertionError):
+        judged_elsewhere(sys.executable, "planted")
 
 
 @pytest.mark.clause("F-02")
 def test_deny_beats_defer_and_every_reason_is_told() -> None:
     """P3: deny over defer over allow; all failing rules are listed; reasons are never empty."""
     definition = load(ruled(*RULES), "r")
-    trigger, facts = stored(definition, 902)
+    trigger, facts = stored(902)
     made = decide(definition, trigger, facts)
     assert made["outcome"] == "deny"
     assert [row["code"] for row in made["reasons"]] == ["eleven", "too_big"]
-    trigger, facts = stored(definition, 13)
+    trigger, facts = stored(13)
     made = decide(definition, trigger, facts)
     assert made["outcome"] == "defer"
     assert made["wake"] == {"after_ms": 5_000, "deadline_ms": 600_000}
-    trigger, facts = stored(definition, 20)
+    trigger, facts = stored(20)
     assert decide(definition, trigger, facts)["reasons"][0]["code"] == "rules_passed"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tallystick.views import attest, workspaces
 from tallystick.views.provenance import KINDS, Evidence, component, names_of, verify
 from tallystick.views.reactive import Reactive
 from tests.reactions.noded import Scene, noded
+from tests.reactions.scenario import planted
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "16-docs-writer"
 
@@ -268,6 +270,50 @@ def test_s50_prov_parses(played: Played) -> None:
     kinds = {type(record).__name__ for record in document.get_records()}
     assert {"ProvEntity", "ProvActivity", "ProvAgent", "ProvGeneration", "ProvUsage"} <= kinds
     assert attest.dot(rows_of(played)).startswith("digraph provenance {")
+
+
+def _planted_exports() -> dict[str, tuple[Any, str, Any]]:
+    """Each export with a defect: the test that must find it, the name, and what takes its place."""
+    in_toto, openlineage, prov = attest.in_toto, attest.openlineage, attest.prov
+    count = itertools.count()
+
+    def undigested(row: attest.Told) -> dict[str, Any]:
+        made = in_toto(row)
+        return {**made, "subject": [{"name": each["name"]} for each in made["subject"]]}
+
+    def unequal(row: attest.Told) -> dict[str, Any]:
+        made = in_toto(row)
+        details = made["predicate"]["runDetails"]
+        details["metadata"]["invocationId"] += str(next(count))
+        return made
+
+    def agentless(rows: list[attest.Told]) -> dict[str, Any]:
+        return {key: value for key, value in prov(rows).items() if key != "agent"}
+
+    return {
+        "no digest": (test_s50_in_toto_statements_validate, "in_toto", undigested),
+        "unequal again": (test_s50_in_toto_statements_validate, "in_toto", unequal),
+        "end before start": (
+            test_s50_openlineage_events_validate,
+            "openlineage",
+            lambda row: list(openlineage(row))[::-1],
+        ),
+        "two ends": (
+            test_s50_openlineage_events_validate,
+            "openlineage",
+            lambda row: [*openlineage(row), list(openlineage(row))[-1]],
+        ),
+        "no agent": (test_s50_prov_parses, "prov", agentless),
+    }
+
+
+@pytest.mark.parametrize("defect", sorted(_planted_exports()))
+def test_s50_a_broken_export_is_found_out(played: Played, defect: str) -> None:
+    """RX-01: with a defect in an export, the test of it fails."""
+    test, name, broken = _planted_exports()[defect]
+    test(played)
+    with planted(attest, name, broken), pytest.raises((AssertionError, ValueError)):
+        test(played)
 
 
 def test_times_are_told_in_the_calendar() -> None:

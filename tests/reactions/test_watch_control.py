@@ -14,7 +14,7 @@ from tallystick.reactions.scan import Entry, Scanned
 from tallystick.reactions.tree import Tree
 from tallystick.reactions.watch import Difference, Watcher
 from tallystick.values.expr import compile_expression
-from tests.reactions import test_policy, test_runs, test_tree, test_watch
+from tests.reactions import test_policy, test_runs, test_tree, test_watch, watched
 from tests.reactions.scenario import planted as plant
 from tests.reactions.watched import Trouble, Watched
 
@@ -193,6 +193,43 @@ def test_s11_without_ignore_rules_the_probe_shows(
     s11(planted(tmp_path / "good", Watcher), tmp_path_factory)
     with pytest.raises(AssertionError):
         s11(planted(tmp_path / "bad", Open), tmp_path_factory)
+
+
+class Eager(Trouble):
+    """Shows whatever is special as a plain file."""
+
+    def entries(self, path: bytes) -> list[Entry] | None:
+        found = super().entries(path) or []
+        plain = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+        return [
+            each
+            if any(is_kind(each.mode) for is_kind in plain)
+            else each._replace(mode=stat.S_IFREG | 0o644)
+            for each in found
+        ]
+
+
+class Small(Trouble):
+    """Says of no file how large it is."""
+
+    def entries(self, path: bytes) -> list[Entry] | None:
+        return [each._replace(size=min(each.size, 9)) for each in super().entries(path) or []]
+
+
+class Hiding(Trouble):
+    """Takes what is closed for what is not there."""
+
+    def content(self, path: bytes, entry: Entry) -> bytes | None:
+        return None if path in self.closed else super().content(path, entry)
+
+
+@pytest.mark.parametrize("disk", [Eager, Small, Hiding])
+def test_s25_a_disk_that_does_not_tell_kinds_apart_is_found_out(
+    tmp_path: Path, disk: type[Trouble]
+) -> None:
+    """RX-01: special files read as plain, giants read at all, closed files lost: S25 fails."""
+    with plant(watched, "Trouble", disk), pytest.raises((AssertionError, ValueError)):
+        test_watch.test_s25_special_files_never_block(tmp_path)
 
 
 def test_s24_without_folding_no_risk_is_named() -> None:
