@@ -272,6 +272,7 @@ def test_s50_prov_parses(played: Played) -> None:
     assert attest.dot(rows_of(played)).startswith("digraph provenance {")
 
 
+# tidy: one defect after the other.
 def _planted_exports() -> dict[str, tuple[Any, str, Any]]:
     """Each export with a defect: the test that must find it, the name, and what takes its place."""
     in_toto, openlineage, prov = attest.in_toto, attest.openlineage, attest.prov
