@@ -14,13 +14,17 @@ from tests.executors.attempts import KEY, done, job_of
 from tests.executors.killing import die, serve
 
 
-def act(folder: str, sql: str, step: str, mode: str) -> None:
+def act(place: str, sql: str, step: str, mode: str) -> None:
+    """Write to a PostgreSQL at a url, or to the file `app.db` in a folder."""
+
     def at(here: str) -> None:
         if here == step:
             die()
 
-    ports = ExecutorPorts(Path(folder) / ".tally", None, lambda: 0)
-    settings = SqlSettings({"app": Database("sqlite:app.db", write=True)})
+    remote = place.startswith("postgresql:")
+    ports = ExecutorPorts(Path("/nowhere" if remote else place) / ".tally", None, lambda: 0)
+    url = place if remote else "sqlite:app.db"
+    settings = SqlSettings({"app": Database(url, write=True)})
     key = KEY if mode == "sound" else b"other".ljust(32)
     params = {"db": "app", "sql": sql, "args": [], "mode": "write"}
     done(SqlExecutor(settings, ports, at), job_of(QUERY, params, dispatch_key=key))

@@ -278,7 +278,7 @@ def test_the_url_may_be_a_secret(folder: Path) -> None:
     assert done(told(f"sqlite://{folder}/app.db"), job)["rows"] == [[1]]
     assert failed(told("env:OTHER", OneSecret()), job).code == "secret.unbound"
     assert failed(told("env:APP_DB"), job).code == "sql.url_missing"
-    assert failed(told("postgres://x"), job).code == "sql.engine"
+    assert failed(told("mysql://x"), job).code == "sql.engine"
     assert failed(told("sqlite:absent.db"), job).code == "sql.cannot_open"
     other = job_of(QUERY, asked("SELECT 1") | {"db": "other"})
     assert failed(told("sqlite:app.db"), other).code == "sql.db_unknown"

@@ -49,6 +49,23 @@ def read_statement(sql: object) -> Statement | None:
     return Statement("read" if reads else "write", tuple(_tables(tokens, words)))
 
 
+def statements(sql: str) -> list[str] | None:
+    """The statements of a text, split at semicolons outside quotes; None when a quote is open."""
+    found: list[str] = []
+    begun = at = 0
+    while at < len(sql):
+        if sql[at] in "'\"`[":
+            at = _closing(sql, at)
+            if at < 0:
+                return None
+        elif sql[at] == ";":
+            found.append(sql[begun:at])
+            begun = at + 1
+        at += 1
+    found.append(sql[begun:])
+    return [text.strip() for text in found if text.strip()]
+
+
 def _is_write(words: list[str], at: int) -> bool:
     word = words[at]
     if word == "replace":

@@ -21,6 +21,7 @@ from tallystick.executors import (
     llm,
     playbook_duckdb,
     playbook_files,
+    playbook_sql,
     playbook_tools,
     python,
     shell,
@@ -155,6 +156,11 @@ class PlaybookExecutor:
             return self._secret(act)
         if act.kind == "duckdb":
             return await playbook_duckdb.query(act)
+        if act.kind in ("sql", "postgres"):
+            databases = self._inner.get("sql")
+            if databases is None:
+                return _disabled(act)
+            return await playbook_sql.perform(databases, job, act, _quiet)
         asked = _asked(act, pipeline)
         if asked is None:
             message = f"{act.kind} cannot do that here"
@@ -163,9 +169,7 @@ class PlaybookExecutor:
         effect, params = asked
         inner = self._inner.get(effect.partition("/")[2].partition(".")[0])
         if inner is None:
-            message = f"the executor of {act.kind} is not enabled on this node"
-            error = failure("not_found", "task.unserved", message)
-            return {"status": "error", "error": error}
+            return _disabled(act)
         given = playbook_tools.inner_job(job, act, effect, params)
         if playbook_tools.is_text(act) and not (given.grant or {}).get("text"):
             message = "a command as a text needs a grant with text: true"
@@ -215,6 +219,11 @@ class PlaybookExecutor:
             await inner.close()
 
 
+def _disabled(act: Perform) -> dict[str, Any]:
+    message = f"the executor of {act.kind} is not enabled on this node"
+    return {"status": "error", "error": failure("not_found", "task.unserved", message)}
+
+
 def _by_cell(job: Job, act: Perform) -> bool:
     """True for a file task that the cell asks for, since somebody answers for what it writes."""
     return act.kind == "file" and job.params["data"].get("stamped", False)
@@ -235,8 +244,6 @@ def _asked(act: Perform, pipeline: Pipeline) -> tuple[str, dict[str, Any]] | Non
             return playbook_tools.python_params(act, context)
         case "shell":
             return playbook_tools.shell_params(act)
-        case "sql":
-            return playbook_tools.sql_params(act)
         case "file":
             return playbook_tools.file_params(act)
         case "llm":
@@ -261,8 +268,6 @@ def _outcome(kind: str, job: Job, value: Mapping[str, Any]) -> dict[str, Any]:
             return playbook_tools.python_outcome(value)
         case "shell":
             return playbook_tools.shell_outcome(job, value)
-        case "sql":
-            return playbook_tools.sql_outcome(job, value)
         case "file":
             return playbook_tools.file_outcome(job, value)
         case _:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from tallystick.authority.sqltext import read_statement
 from tallystick.executors import playbook_python
 from tallystick.executors.base import Failed, Job
 from tallystick.playbooks.tasks import Perform, failure
@@ -27,19 +26,23 @@ _KINDS: Final = {"scope": "denied", "limit": "client_error", "crash": "unknown"}
 Outcome = dict[str, Any]
 
 
-def task_key(job: Job, act: Perform) -> bytes:
-    """The key of one visit of one task: equal for its retries, other for each jump to it."""
+def task_key(job: Job, act: Perform, part: int = 0) -> bytes:
+    """The key of one visit of one task: equal for its retries, other for each jump to it.
+
+    A task that asks more than once has a key for each part of it.
+    """
     params = job.params
     parts = [job.world, params["execution"], params["run"], params["iteration"]]
-    return canon.digest(["task@1", *parts, act.name, act.visit])
+    later = [part] if part else []
+    return canon.digest(["task@1", *parts, act.name, act.visit, *later])
 
 
-def inner_job(job: Job, act: Perform, effect: str, params: dict[str, Any]) -> Job:
-    """The job of the executor that performs a task."""
+def inner_job(job: Job, act: Perform, effect: str, params: dict[str, Any], part: int = 0) -> Job:
+    """The job of the executor that performs a task, or one part of it."""
     kind = effect.partition("/")[2].partition(".")[0]
     grant = (job.grant or {})[kind]
     executor = effect.partition("/")[2].partition("@")[0]
-    key = task_key(job, act)
+    key = task_key(job, act, part)
     return replace(
         job, dispatch_key=key, effect=effect, executor=executor, params=params, grant=grant
     )
@@ -120,21 +123,6 @@ def shell_params(act: Perform) -> tuple[str, dict[str, Any]]:
     }
 
 
-def sql_params(act: Perform) -> tuple[str, dict[str, Any]]:
-    """`sys/sql.query@1` of an sql task on a configured database."""
-    inputs = act.inputs
-    text = str(inputs["command"]).strip().rstrip(";")
-    statement = read_statement(text)
-    reads = statement is not None and statement.verb == "read"
-    return "sys/sql.query@1", {
-        "db": str(inputs.get("database", "")),
-        "sql": text,
-        "args": inputs.get("params"),
-        "mode": "read" if reads else "write",
-        "max_rows": None,
-    }
-
-
 def file_params(act: Perform) -> tuple[str, dict[str, Any]] | None:
     """`sys/file.*@1` of a file task; None for an action that there is not."""
     inputs = act.inputs
@@ -212,20 +200,6 @@ def shell_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     message = f"exit code {value['exit_code']}: {str(value['stderr'])[:200]}"
     error = failure("unknown", "shell.exit", message)
     return {"status": "error", "error": error, "result": result}
-
-
-def sql_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
-    """Rows as maps."""
-    rows = value.get("rows")
-    if rows is None and value.get("rows_ref") is not None:
-        rows = json.loads(job.blobs.get(value["rows_ref"]) or b"[]")
-    columns = list(value["columns"])
-    made = [
-        dict(zip(columns, row, strict=False)) if isinstance(row, list) else row
-        for row in rows or ()
-    ]
-    result = {"rows": made, "row_count": value["row_count"], "columns": columns}
-    return {"status": "ok", "result": result}
 
 
 def file_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:

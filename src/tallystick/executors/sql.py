@@ -21,6 +21,7 @@ import apsw
 from tallystick.authority.enforcers import builtin
 from tallystick.authority.sqltext import read_statement
 from tallystick.errors import BadDefinition, TallyError
+from tallystick.executors import sql_postgres
 from tallystick.executors.base import (
     INLINE_BYTES_MAX,
     ExecutorPorts,
@@ -31,7 +32,8 @@ from tallystick.executors.base import (
     Repeat,
     Report,
 )
-from tallystick.executors.sql_sqlite import Answer, Query, SqlError, act, ask, opened
+from tallystick.executors.sql_sqlite import act, ask, failed, opened
+from tallystick.executors.sql_values import Answer, Query, SqlError
 from tallystick.values import canon
 
 QUERY: Final = "sys/sql.query@1"
@@ -42,7 +44,7 @@ STEPS: Final = ("begun", "ran", "kept", "committed")
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """One alias: where the database is (`sqlite:PATH` or a secret's binding), and its mode."""
+    """One alias: its url (`sqlite:PATH`, `postgresql:...` or a secret's binding) and its mode."""
 
     url: str
     write: bool = False
@@ -141,14 +143,11 @@ class SqlExecutor:
         try:
             return self._judged(job, lambda: stop.is_set() or late())
         except SqlError as error:
-            large = error.code == "sql.too_large"
-            return Failed("limit" if large else "client_error", error.code, error.message)
+            return _interrupted(stop) if error.code == "sql.interrupted" else _told(error, job)
         except apsw.InterruptError:
-            if stop.is_set():
-                return Failed("cancelled", "sql.cancelled", "the statement was cancelled")
-            return Failed("timeout", "sql.timeout", "the statement ran past its deadline")
+            return _interrupted(stop)
         except apsw.Error as error:
-            return _failed(error)
+            return failed(error)
 
     def _judged(self, job: Job, stopped: Callable[[], bool]) -> Outcome:
         params = job.params
@@ -163,6 +162,11 @@ class SqlExecutor:
             return where
         query = self._query(job)
         busy_ms = self._settings.busy_ms
+        if isinstance(where, str):
+            bounds = sql_postgres.Bounds(stopped, busy_ms, self._settings.timeout_s)
+            work = sql_postgres.Work(_kept, self._at)
+            kept = sql_postgres.perform(where, query, job.dispatch_key, bounds, work)
+            return _receipt(kept, job)
         with opened(where, write=query.write, stopped=stopped, busy_ms=busy_ms) as connection:
             if not query.write:
                 return _receipt(_kept(ask(connection, query)), job)
@@ -194,8 +198,8 @@ class SqlExecutor:
             bytes_max=self._settings.bytes_max,
         )
 
-    def _place(self, database: Database) -> Path | Failed:
-        """The file of a database; relative paths stand beside the data folder."""
+    def _place(self, database: Database) -> Path | str | Failed:
+        """The file of a database, relative to where the data folder stands, or its address."""
         url = database.url
         if url.partition(":")[0] in ("env", "file", "store"):
             if self._ports.secrets is None:
@@ -207,11 +211,25 @@ class SqlExecutor:
             except TallyError as error:
                 return Failed("auth", error.code, "the url of the database is not bound")
         scheme, _, rest = url.partition(":")
+        if scheme in ("postgres", "postgresql"):
+            return f"postgresql:{rest}"
         if scheme != "sqlite" or not rest.lstrip("/"):
-            return Failed("client_error", "sql.engine", "only sqlite:PATH is served")
+            message = "a url is sqlite:PATH or postgresql://USER@HOST/NAME"
+            return Failed("client_error", "sql.engine", message)
         # sqlite:///a/b is the absolute /a/b, sqlite://a/b and sqlite:a/b are relative.
         path = rest.removeprefix("//")
         return self._ports.folder.absolute().parent / path
+
+
+def _interrupted(stop: threading.Event) -> Failed:
+    if stop.is_set():
+        return Failed("cancelled", "sql.cancelled", "the statement was cancelled")
+    return Failed("timeout", "sql.timeout", "the statement ran past its deadline")
+
+
+def _told(error: SqlError, job: Job) -> Failed:
+    ref = job.blobs.put(canon.encode(error.details)) if error.details else None
+    return Failed(error.kind, error.code, error.message, error.retryable, details_ref=ref)
 
 
 def _kept(answer: Answer) -> bytes:
@@ -233,22 +251,3 @@ def _receipt(kept: bytes, job: Job) -> Ok:
     value["rows"] = value["rows"] if inline else None
     value["rows_ref"] = None if inline else job.blobs.put(rows)
     return Ok(value)
-
-
-def _failed(error: apsw.Error) -> Failed:
-    """What SQLite refused, by whose fault; its messages name tables, never places of the host."""
-    if isinstance(error, apsw.AuthError | apsw.ReadOnlyError | apsw.PermissionsError):
-        return Failed("scope", "sql.refused", str(error))
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return Failed("conflict", "sql.busy", "the database is locked", retryable=True)
-    if isinstance(error, apsw.ConstraintError):
-        return Failed("client_error", "sql.constraint", str(error))
-    if isinstance(error, apsw.CantOpenError):
-        return Failed("connection", "sql.cannot_open", "the database cannot be opened")
-    if isinstance(error, apsw.FullError | apsw.TooBigError | apsw.NoMemError):
-        return Failed("limit", "sql.limit", str(error))
-    if isinstance(error, apsw.SQLError | apsw.BindingsError | apsw.MismatchError | apsw.RangeError):
-        return Failed("client_error", "sql.invalid", str(error))
-    if isinstance(error, apsw.IOError):
-        return Failed("outcome_unknown", "sql.io", str(error), retryable=True)
-    return Failed("server_error", "sql.failed", str(error))

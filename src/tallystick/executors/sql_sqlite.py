@@ -12,17 +12,15 @@ No statement may reach that table, change the transaction, attach a file or load
 from __future__ import annotations
 
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from math import isinf
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from tallystick.values.schema.freeform import json_float
+from tallystick.executors.base import Failed
+from tallystick.executors.sql_values import Answer, Query, SqlError, Taken, bound
 
 _MEMORY: Final = "tally_effect"
 _BUSY_STEP_MS: Final = 10
@@ -46,37 +44,6 @@ _NEVER: Final = frozenset(
         apsw.SQLITE_DROP_VTABLE,
     )
 )
-
-
-class SqlError(Exception):
-    """A statement that cannot be run as it is; `code` says why."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One statement with its bound values, and what it may touch; `tables` None: all."""
-
-    sql: str
-    args: Any
-    write: bool
-    tables: frozenset[str] | None
-    rows_max: int
-    bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a statement gave: rows for a question, a count for a change."""
-
-    columns: tuple[str, ...]
-    rows: list[list[Any]]
-    row_count: int
-    truncated: bool
 
 
 @contextmanager
@@ -161,7 +128,7 @@ def _remembered(connection: apsw.Connection, key: bytes) -> bytes | None:
 
 
 def _run(connection: apsw.Connection, query: Query) -> Answer:
-    bindings = _bound(query.args)
+    bindings = bound(query.args)
     before = connection.total_changes()
     columns: list[str] = []
 
@@ -184,22 +151,16 @@ def _run(connection: apsw.Connection, query: Query) -> Answer:
 
 def _taken(cursor: apsw.Cursor, query: Query) -> tuple[list[list[Any]], bool]:
     """The rows up to the limit; a write is run to its end, a read stops there."""
-    rows: list[list[Any]] = []
-    size = 0
+    taken = Taken(query)
     for row in cursor:
-        if len(rows) == query.rows_max:
+        if not taken.take(row):
             if not query.write:
                 cursor.close(True)
-                return rows, True
+                return taken.rows, True
             for _ in cursor:
                 pass
-            return rows, True
-        told = [_json(value) for value in row]
-        size += sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
-        if size > query.bytes_max:
-            raise SqlError("sql.too_large", "the rows are over the limit")
-        rows.append(told)
-    return rows, False
+            return taken.rows, True
+    return taken.rows, False
 
 
 def _authorizer(query: Query) -> Callable[..., int]:
@@ -221,37 +182,20 @@ def _authorizer(query: Query) -> Callable[..., int]:
     return judge
 
 
-# ---- values ---------------------------------------------------------------------------------
-
-
-def _bound(args: Any) -> Any:
-    """A list for `?`, a map for `:name`; scalars only, since a text made of parts is no value."""
-    if args is None:
-        return ()
-    if isinstance(args, Mapping):
-        return {name: _value(value) for name, value in args.items()}
-    if isinstance(args, list):
-        return tuple(_value(value) for value in args)
-    raise SqlError("sql.args", "args is a list, a map or null")
-
-
-def _value(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return int(value) if isinstance(value, bool) else value
-    if isinstance(value, Mapping) and list(value) == ["bytes_b64"]:
-        try:
-            return b64decode(value["bytes_b64"], validate=True)
-        except (ValueError, TypeError):
-            pass
-    raise SqlError("sql.args", "a bound value is null, a number, a text or {bytes_b64}")
-
-
-def _json(value: Any) -> Any:
-    """A column as JSON: bytes as tagged base64, what is not finite as its name."""
-    if isinstance(value, bytes):
-        return {"bytes_b64": b64encode(value).decode("ascii")}
-    if isinstance(value, float):
-        if isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return json_float(value)
-    return value
+def failed(error: apsw.Error) -> Failed:
+    """What SQLite refused, by whose fault; its messages name tables, never places of the host."""
+    if isinstance(error, apsw.AuthError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return Failed("scope", "sql.refused", str(error))
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Failed("conflict", "sql.busy", "the database is locked", retryable=True)
+    if isinstance(error, apsw.ConstraintError):
+        return Failed("client_error", "sql.constraint", str(error))
+    if isinstance(error, apsw.CantOpenError):
+        return Failed("connection", "sql.cannot_open", "the database cannot be opened")
+    if isinstance(error, apsw.FullError | apsw.TooBigError | apsw.NoMemError):
+        return Failed("limit", "sql.limit", str(error))
+    if isinstance(error, apsw.SQLError | apsw.BindingsError | apsw.MismatchError | apsw.RangeError):
+        return Failed("client_error", "sql.invalid", str(error))
+    if isinstance(error, apsw.IOError):
+        return Failed("outcome_unknown", "sql.io", str(error), retryable=True)
+    return Failed("server_error", "sql.failed", str(error))
