@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench sim sim-control accept playbooks fmt conformance reference fast clean
+.PHONY: help setup demo test check bench sim sim-control accept playbooks fmt conformance reference wheel fast-wheel fast clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,12 @@ conformance: $(STAMP) ## run all tests and write docs/conformance.md
 reference: $(STAMP) ## write what is generated: docs/reference and the session of the README
 	python scripts/reference
 	python scripts/readme
+
+wheel: $(STAMP) ## dist/*.whl, for every machine
+	python -m hatchling build -t wheel
+
+fast-wheel: fast ## dist/*.whl with the compiled rooms, for machines like this one
+	TALLY_FAST_WHEEL=1 python -m hatchling build -t wheel
 
 fast: $(STAMP) ## compile the pure rooms; takes minutes
 	python scripts/build_fast

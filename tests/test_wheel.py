@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("src", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("src", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
 
-def build(into: Path, epoch: str) -> Path:
+def copied(into: Path) -> Path:
     source = into / "source"
     source.mkdir(parents=True)
     for part in PARTS:
@@ -25,8 +25,13 @@ def build(into: Path, epoch: str) -> Path:
             shutil.copytree(here, source / part, ignore=ignore)
         else:
             shutil.copy(here, source / part)
+    return source
+
+
+def build(into: Path, epoch: str, **more: str) -> Path:
+    source = copied(into) if not (into / "source").exists() else into / "source"
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into / "out")]
-    environment = {"PATH": "/usr/bin:/bin", "SOURCE_DATE_EPOCH": epoch, "TZ": "UTC"}
+    environment = {"PATH": "/usr/bin:/bin", "SOURCE_DATE_EPOCH": epoch, "TZ": "UTC", **more}
     subprocess.run(command, check=True, cwd=source, env=environment, capture_output=True)
     return next((into / "out").glob("*.whl"))
 
@@ -60,3 +65,36 @@ def test_the_wheel_runs_alone(tmp_path: Path) -> None:
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     assert str(site) in done.stdout.splitlines()[0]
     assert '"equal": true' in done.stdout
+
+
+@pytest.mark.slow
+def test_a_compiled_wheel_holds_the_build_of_its_sources(tmp_path: Path) -> None:
+    """11 section 4: one source, two wheels; control: without a build there is no compiled one."""
+    source = copied(tmp_path / "a")
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        build(tmp_path / "a", "1700000000", TALLY_FAST_WHEEL="1")
+    assert b"make fast" in caught.value.stderr
+    into = source / "src" / "tallystick" / "_fast"
+    compile_it = [sys.executable, ROOT / "scripts" / "build_fast", "--codec-only", "--into", into]
+    if subprocess.run(compile_it, check=False, capture_output=True).returncode == 3:
+        pytest.skip("there is no C compiler here")
+    plain = build(tmp_path / "a", "1700000000")
+    assert plain.name.endswith("-none-any.whl")
+    assert not any("_fast" in name for name in zipfile.ZipFile(plain).namelist())
+    plain.unlink()
+    wheel = build(tmp_path / "a", "1700000000", TALLY_FAST_WHEEL="1")
+    assert not wheel.name.endswith("-none-any.whl"), "it fits this machine only"
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    script = "from tallystick.values import canon; print(canon.__file__, canon.encode([1]).hex())"
+    for pure, ending in (("0", ".so"), ("1", ".py")):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", script],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(site), "TALLY_PURE": pure},
+        )
+        file, said = done.stdout.split()
+        assert (Path(file).suffix, said) == (ending, "d9d9f78101")
+        assert Path(file).is_relative_to(site)
