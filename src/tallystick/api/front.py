@@ -20,7 +20,7 @@ from tallystick.api.request import Request, Response, query_of
 from tallystick.api.routes import OPEN, Route, Table
 from tallystick.api.sessions import HALF, Sessions
 from tallystick.api.who import NOBODY, Door, Identity, Tokens, check_scope, world_of
-from tallystick.errors import Forbidden, Rejected, TallyError, TooLarge
+from tallystick.errors import Busy, Forbidden, Rejected, TallyError, TooLarge
 from tallystick.node.node import Node
 
 Scope = Mapping[str, Any]
@@ -82,6 +82,8 @@ class Api:
         who = self._caller(route, headers)
         world = world_of(who, named["w"], self.node) if "w" in named else ""
         self._check_body(route, headers)
+        if route.once == "event":
+            self._check_lane(world)
         return Request(self, route, named, headers, who, world, query_of(query, route))
 
     def _caller(self, route: Route, headers: Headers) -> Identity:
@@ -126,6 +128,14 @@ class Api:
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise WrongContent("a compressed body is not read", hint="send the body as it is")
         wire.check_type(headers.get(b"content-type", b""), raw=route.content == "bytes")
+
+    def _check_lane(self, world: str) -> None:
+        """Refuse an event that finds a full lane while its body costs nothing yet."""
+        try:
+            self.node.check_lane(world)
+        except Busy as why:
+            self.node.metrics.count("tally_refusals_total", code=why.code)
+            raise
 
     async def carry(self, request: Request) -> Response:
         """Carry a whole request out; whatever goes wrong is a problem with a code."""

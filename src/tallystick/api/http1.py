@@ -30,6 +30,8 @@ from tallystick.errors import Busy, Rejected, TallyError
 AHEAD_MAX: Final = 16
 WASTE_MAX: Final = 256 * 1024
 LEAVING_S: Final = 2.0
+TOO_MANY: Final = HTTPStatus.TOO_MANY_REQUESTS.value
+BREATH_S: Final = 0.02  # a caller that is told 429 and asks again at once may not fill the node
 _LINES: Final = {
     status.value: b"HTTP/1.1 %d %s\r\n" % (status.value, status.phrase.encode())
     for status in HTTPStatus
@@ -283,12 +285,19 @@ class Connection(asyncio.Protocol):
     def _begin(self, message: Message) -> None:
         self._phase = Phase.BUSY
         if message.refused is not None:
-            self._write(message, problem(message.refused))
-            self._ended(message)
+            if message.refused.status == TOO_MANY:
+                asyncio.get_running_loop().call_later(BREATH_S, self._refuse, message)
+            else:
+                self._refuse(message)
             return
         task = asyncio.get_running_loop().create_task(self._carry(message))
         self._shared.tasks.add(task)
         task.add_done_callback(self._shared.tasks.discard)
+
+    def _refuse(self, message: Message) -> None:
+        assert message.refused is not None, "only what is refused is told so here"
+        self._write(message, problem(message.refused))
+        self._ended(message)
 
     async def _carry(self, message: Message) -> None:
         request = message.request
@@ -298,6 +307,8 @@ class Connection(asyncio.Protocol):
         request.gone = self._closing
         try:
             response = await self._api.carry(request)
+            if response.status == TOO_MANY:
+                await asyncio.sleep(BREATH_S)
             if response.stream is not None:
                 await self._pour(message, response)
             else:
@@ -368,11 +379,15 @@ class Connection(asyncio.Protocol):
         """Close so that the answer is read: our half first, theirs when they are done."""
         self._wait_for(Phase.LEAVING)
         self._ahead.clear()
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-            self._transport.resume_reading()
-        else:
+        if not self._transport.can_write_eof():
             self._transport.close()
+            return
+        try:
+            self._transport.write_eof()
+        except OSError:  # the caller was quicker: nobody is there to read an answer
+            self.abort()
+        else:
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """The caller has no more to say; an answer on its way still goes out."""

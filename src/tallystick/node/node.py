@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tallystick.errors import (
-    Busy,
     Conflict,
     DiskFull,
     NotOwner,
@@ -48,6 +47,7 @@ from tallystick.node.hosted import Hosted
 from tallystick.node.hosting import Hosting, Modules
 from tallystick.node.indexed import Indexed
 from tallystick.node.keys import KeyFile
+from tallystick.node.lane import Lane
 from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
@@ -73,7 +73,6 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
 _SNAPSHOT_WAIT_S: Final = 5.0  # for cells that are ready, when somebody asks for one
 T = TypeVar("T")
 
-_RETRY_MS = 200
 _UPGRADING_MS = 1000
 _QUIET_LOOK_S = 0.01
 
@@ -84,16 +83,6 @@ class Held(NamedTuple):
     files: Files
     lock: Lock
     key: KeyFile
-
-
-class Lane:
-    """How much of a world's ingress was given; the engine counts what it has taken."""
-
-    __slots__ = ("bytes", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.bytes = 0
 
 
 class Node:
@@ -226,17 +215,13 @@ class Node:
                 code="world.upgrading",
                 where={"retry_after_ms": _UPGRADING_MS},
             )
-        lane, limits = self.lanes[world], self.config.ingress
-        waiting = lane.count - hosted.taken
-        if waiting + len(tickets) > limits.queue or (
-            lane.bytes - hosted.taken_bytes + size > limits.queue_bytes and waiting
-        ):
-            raise Busy("the lane of new events is full", where={"retry_after_ms": _RETRY_MS})
-        lane.count += len(tickets)
-        lane.bytes += size
-        tickets[0].size = size
-        for ticket in tickets[:-1]:
-            ticket.more = True
+        self.lanes[world].enter(hosted, tickets, size)
+
+    def check_lane(self, world: str) -> None:
+        """Refuse with `Busy` when not even one more event fits into the lane of a world."""
+        lane, hosted = self.lanes.get(world), self.engine.worlds.get(world)
+        if lane is not None and hosted is not None and not self.stopping:
+            lane.check(hosted)
 
     async def one(self, world: str, given: Input) -> Answer:
         """Decide about one input; raises its refusal."""
@@ -363,7 +348,7 @@ class Node:
 
     def welcome(self, world: str, head: int) -> None:
         """A world is open: it may be offered to and read."""
-        self.lanes[world] = Lane()
+        self.lanes[world] = Lane(self.config.ingress)
         self.feed.begin(world, head)
 
     async def alias(self, name: str, world: str) -> None:
