@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallystick.governance.prove import Prover, Verdict, live_cells
+from tallystick.governance.prove import Prover, Verdict, verdict_on
 from tallystick.governance.rerun import Order, Overlay
 from tallystick.governance.shadow import Candidate, Shadowing, shadow
+from tallystick.kernel.quiescence import live_cells
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -40,13 +41,16 @@ def proved(
     prover = Prover(live.catalogue(manifest))
     found: dict[CellId, Verdict] = {}
     rest: dict[CellId, int] = {}
-    for ident in live_cells(live):
-        verdict = prover.at_rest(live, ident)
+    for each in live_cells(live):
+        verdict = prover.at_rest(live, each)
         if verdict is None:
-            rest[ident] = first
+            rest[each.id] = first
         else:
-            found[ident] = verdict
+            found[each.id] = verdict
     start = open_world(rig.world.id, [], Overlay(live.blobs), rig.runner)
     frames = rig.journal.read(rig.world.id)
-    found.update((v.cell, v) for v in prover.run(start, frames, rest, tail))
+    ran = {ticks.cell: ticks for ticks in prover.run(start, frames, rest, tail)}
+    for ident in rest:
+        parts = [ran[ident]] if ident in ran else []
+        found[ident] = verdict_on((ident, 0), parts, tail)
     return found

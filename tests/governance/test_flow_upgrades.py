@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tallystick.governance.planning import chosen
-from tallystick.governance.prove import Prover, Verdict, live_cells
+from tallystick.governance.prove import Prover, Verdict
 from tallystick.kernel.inputs import Activate
+from tallystick.kernel.quiescence import live_cells
 from tallystick.model.records import CellUnpinned, WorkflowFaulted
 from tallystick.testing.answers import ok
 from tallystick.testing.sources import built
@@ -33,7 +34,7 @@ def verdicts(world: TestWorld, source: str) -> list[Verdict]:
     for digest, data in bundle.blobs().items():
         world.driver.blobs.put(digest, data)
     prover = Prover(live.catalogue(bundle.manifest_digest), world.runner.rebuilt)
-    found = [prover.at_rest(live, ident) for ident in live_cells(live)]
+    found = [prover.at_rest(live, cell) for cell in live_cells(live)]
     assert None not in found, "a flow needs no journal"
     return [each for each in found if each is not None]
 

@@ -21,7 +21,9 @@ from tallystick.model.records import BundleActivate
 from tallystick.node import governing
 from tallystick.node.governing import Asker, Trial, Wish
 from tallystick.node.node import Node
-from tallystick.node.rehearsal import Rehearsal, at_hand, caught_up, prove_on
+from tallystick.node.proofs import caught_up, prove_on
+from tallystick.node.provers import at_hand
+from tallystick.node.rehearsal import Rehearsal
 from tallystick.testing.sources import built
 from tests.node.test_rehearsal import Worker, running, total
 

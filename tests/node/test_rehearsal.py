@@ -22,7 +22,8 @@ from tallystick.model.frames import open_frame
 from tallystick.model.records import ReceiptSettled
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
-from tallystick.node.rehearsal import Rehearsal, prove_on, shadow_on
+from tallystick.node.proofs import prove_on
+from tallystick.node.rehearsal import Rehearsal, shadow_on
 from tallystick.node.worlds import ForkOrder
 from tallystick.testing.sources import built
 from tallystick.values import canon

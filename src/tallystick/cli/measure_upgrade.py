@@ -14,7 +14,8 @@ from tallystick.modules.source import bundle_of
 from tallystick.node.config import config_of
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
-from tallystick.node.rehearsal import Rehearsal, prove_on
+from tallystick.node.proofs import prove_on
+from tallystick.node.rehearsal import Rehearsal
 from tallystick.node.worlds import ForkOrder
 
 TICKS: Final = 8

@@ -22,7 +22,6 @@ from tallystick.kernel.evolve import migrated
 from tallystick.kernel.machine import fold_frame
 from tallystick.kernel.parts import Cell
 from tallystick.kernel.pins import catalogue_of, known_workflow
-from tallystick.kernel.quiescence import open_cells
 from tallystick.kernel.tick import ASYNC_STATE, rehearse
 from tallystick.kernel.world import World
 from tallystick.model.abi import Halted, Ran, TickOutput
@@ -70,17 +69,23 @@ class Verdict(NamedTuple):
         }
 
 
+@dataclass
+class Ticks:
+    """What a stretch of history says of one cell: how many ticks ran, and which of them differ.
+
+    A difference stands with its place among them.
+    """
+
+    cell: CellId
+    found: deque[tuple[int, dict[str, Any]]]
+    count: int = 0
+
+
 def verdict_of(row: Mapping[str, Any]) -> Verdict:
     """The verdict of a row."""
     cell = CellId(row["workflow"], bytes.fromhex(row["cell"]))
     found = (row["seq"], row["verdict"], row["ok"], row["ticks"], row["detail"])
     return Verdict(cell, *found)
-
-
-def live_cells(world: World) -> list[CellId]:
-    """The cells that a plan must cover."""
-    found = (each.detail for each in open_cells(world))
-    return [CellId(d["workflow"], bytes.fromhex(d["key"])) for d in found]
 
 
 # ---- what needs no run ------------------------------------------------------------------------
@@ -95,10 +100,9 @@ class Prover:
         self._closures: dict[tuple[bytes, str], bytes | None] = {}
         self._shapes: dict[tuple[bytes, str], bool] = {}
 
-    def at_rest(self, world: World, ident: CellId) -> Verdict | None:
+    def at_rest(self, world: World, cell: Cell) -> Verdict | None:
         """The verdict on a cell as it stands; None when its recorded ticks have to be run."""
-        cell = world.cell(ident)
-        assert cell is not None, "a live cell is in the world"
+        ident = cell.id
         old, new = known_workflow(world, cell), self._new.workflows.get(ident.workflow)
         if old is None or new is None:
             detail = {"field": "workflow", "message": "the candidate does not hold the workflow"}
@@ -177,26 +181,36 @@ class Prover:
         frames: Iterable[Sealed],
         cells: Mapping[CellId, int],
         tail: int | None = None,
-    ) -> Iterator[Verdict]:
-        """Verdicts on cells whose ticks stand in the frames; `cells` has the first tick of each.
+    ) -> Iterator[Ticks]:
+        """What the frames say of cells; `cells` has the first tick of each that counts.
 
-        With `tail` only the last so many of them count.
+        With `tail` only the last so many of them will count.
         The world stands before the frames and is folded over them.
         """
-        seen = {ident: _Seen(since, deque(maxlen=tail or 1)) for ident, since in cells.items()}
+        seen: dict[CellId, Ticks] = {}
         for frame in frames:
             records = open_frame(frame.body)[3]
             if isinstance(records[0], Ticked | WorkflowFaulted):
                 ident = world.ring[0]
-                mine = seen.get(ident)
-                if mine is not None and frame.seq >= mine.since and not mine.is_over(tail):
-                    mine.ticks += 1
-                    found = self._compared(world, records[0], ident)
-                    if found is not None:
-                        mine.found.append((mine.ticks, {"seq": frame.seq, **found}))
+                since = cells.get(ident)
+                if since is not None and frame.seq >= since:
+                    mine = seen.get(ident)
+                    if mine is None:
+                        mine = seen[ident] = Ticks(ident, deque(maxlen=tail or 1))
+                    self._look(world, (frame.seq, records[0]), mine, tail)
             fold_frame(world, records, frame.hash)
-        for ident, mine in seen.items():
-            yield mine.verdict(ident, tail)
+        yield from seen.values()
+
+    def _look(
+        self, world: World, recorded: tuple[int, Record], mine: Ticks, tail: int | None
+    ) -> None:
+        """Run one tick and note it; without a tail the first difference is the verdict."""
+        if tail is None and mine.found:
+            return
+        mine.count += 1
+        found = self._compared(world, recorded[1], mine.cell)
+        if found is not None:
+            mine.found.append((mine.count, {"seq": recorded[0], **found}))
 
     def _compared(self, world: World, recorded: Record, ident: CellId) -> dict[str, Any] | None:
         """The first field in which a tick differs from its record; None when it does not."""
@@ -219,25 +233,22 @@ class Prover:
         return known
 
 
-@dataclass
-class _Seen:
-    """What was seen of one cell: its ticks, and those of the last ones that differ."""
-
-    since: int
-    found: deque[tuple[int, dict[str, Any]]]
-    ticks: int = 0
-
-    def is_over(self, tail: int | None) -> bool:
-        """Without a tail the first difference is the verdict."""
-        return tail is None and bool(self.found)
-
-    def verdict(self, ident: CellId, tail: int | None) -> Verdict:
-        """The verdict, at the sequence 0: where the cell stands is not known here."""
-        counted = self.ticks if tail is None else min(self.ticks, tail)
-        for number, detail in self.found:
-            if number > self.ticks - counted:
-                return Verdict(ident, 0, DIVERGES, ok=False, ticks=counted, detail=detail)
-        return Verdict(ident, 0, IDENTICAL, ok=True, ticks=counted)
+def verdict_on(place: tuple[CellId, int], parts: Iterable[Ticks], tail: int | None) -> Verdict:
+    """The verdict on a cell that stands at a sequence, from what its stretches say, in order."""
+    ident, seq = place
+    parts = list(parts)
+    ran = sum(part.count for part in parts)
+    counted = ran if tail is None else min(ran, tail)
+    before = 0
+    for part in parts:
+        for number, detail in part.found:
+            at = before + number
+            if tail is None:
+                return Verdict(ident, seq, DIVERGES, ok=False, ticks=at, detail=detail)
+            if at > ran - counted:
+                return Verdict(ident, seq, DIVERGES, ok=False, ticks=counted, detail=detail)
+        before += part.count
+    return Verdict(ident, seq, IDENTICAL, ok=True, ticks=counted)
 
 
 def _shapes(workflow: Workflow) -> tuple[Any, ...]:

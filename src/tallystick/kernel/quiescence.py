@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from tallystick.kernel.parts import Cell
 from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Workflow
@@ -52,6 +53,23 @@ def open_cells(world: World) -> Iterator[Blocker]:
     return (each for each in _of_cells(world) if each.kind == CELL_OPEN)
 
 
+def live_cells(world: World) -> Iterator[Cell]:
+    """The same cells themselves; the world stands still while they are walked."""
+    for name in sorted(world.cells):
+        usual = lifecycle_of(world.active.catalogue.workflows.get(name))
+        for _, cell in world.cells[name].entries():
+            if _is_open(cell, _lifecycle(world, cell, usual)):
+                yield cell
+
+
+def _lifecycle(world: World, cell: Cell, usual: str) -> str:
+    return usual if cell.pin is None else lifecycle_of(known_workflow(world, cell))
+
+
+def _is_open(cell: Cell, lifecycle: str) -> bool:
+    return cell.shown_status(lifecycle) != FAILED and not cell.at_rest(lifecycle)
+
+
 def _others(world: World, asking: bytes) -> Iterator[Blocker]:
     intent = world.intents.get(asking)
     own = None
@@ -76,16 +94,14 @@ def _of_cells(world: World) -> Iterator[Blocker]:
     for name in sorted(world.cells):
         usual = lifecycle_of(world.active.catalogue.workflows.get(name))
         for _, cell in world.cells[name].entries():
-            pinned = cell.pin is not None
-            lifecycle = lifecycle_of(known_workflow(world, cell)) if pinned else usual
+            lifecycle = _lifecycle(world, cell, usual)
             place = {"workflow": name, "key": cell.id.key.hex()}
-            status = cell.shown_status(lifecycle)
-            if status != FAILED and not cell.at_rest(lifecycle):
+            if _is_open(cell, lifecycle):
                 yield Blocker(
                     CELL_OPEN,
                     {
                         **place,
-                        "status": status,
+                        "status": cell.shown_status(lifecycle),
                         "since_seq": cell.last_seq,
                         "age_ns": max(world.logical_ns - cell.last_active_ns, 0),
                     },

@@ -38,9 +38,11 @@ from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle, from_zip
 from tallystick.model.frames import open_frame
 from tallystick.model.records import Proposed
-from tallystick.node import probe, rehearsal
+from tallystick.node import probe, proofs, rehearsal
 from tallystick.node.node import Node
-from tallystick.node.rehearsal import Proof, Rehearsal
+from tallystick.node.proofs import Proof
+from tallystick.node.provers import at_hand
+from tallystick.node.rehearsal import Rehearsal
 from tallystick.values import canon
 
 ROUNDS: Final = 5
@@ -139,7 +141,7 @@ class Governing:
     async def prove(self, world: str, ident: str, trial: Trial, asker: Asker) -> dict[str, Any]:
         """Ask for a verdict on every open cell, and keep the report."""
         tried = await self._rehearsed(world, ident)
-        made = await rehearsal.prove_on(self._node, world, tried._replace(ticks=_ticks(trial)))
+        made = await proofs.prove_on(self._node, world, tried._replace(ticks=_ticks(trial)))
         blobs = {made.report_hash: made.document}
         said = (ident, made.report_hash, made.report["verdicts"], blobs, asker.principal)
         answer = await self._node.one(world, Prove(asker.sample, *said, asker.intent))
@@ -196,7 +198,7 @@ class Governing:
         tried = (await self._rehearsed(world, ident))._replace(ticks=_ticks(trial))
         proof: Proof | None = None
         for _ in range(ROUNDS):
-            proof = await rehearsal.prove_on(self._node, world, tried, proof)
+            proof = await proofs.prove_on(self._node, world, tried, proof)
             _plan(proof, trial, ident)
             answer = await self._caught_up(world, tried, trial, (proof, asker))
             if answer is not None:
@@ -215,10 +217,10 @@ class Governing:
         node, (proof, asker) = self._node, known
         ident = tried.proposal
         assert ident is not None, "only proposals are applied"
-        async with rehearsal.at_hand() as child, node.held(world):
+        async with at_hand() as child, node.held(world):
             try:
                 async with asyncio.timeout(HELD_S):
-                    last = await rehearsal.caught_up(node, world, tried, proof, child)
+                    last = await proofs.caught_up(node, world, tried, proof, child)
             except TimeoutError:
                 return None
             if last is None:

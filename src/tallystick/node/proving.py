@@ -1,24 +1,30 @@
-"""A share of a proof, in a process of its own: verdicts on some of the open cells of a world.
+"""A part of a proof, in a process of its own: verdicts on open cells of a world.
 
 Proofs cost time on all cores, and the kernel's thread has none to give.
-A share reads the journal over a connection of its own, up to one sequence, and tells its verdicts.
-Run as `python -m tallystick.node.proving`, with the order on standard input; it says when it is
-ready for it, because loading takes longer than most orders.
+The process reads the journal over a connection of its own, up to one sequence, and is asked in
+turn: which of its cells have a verdict as they stand, and what a stretch of the history says of
+the others.
+Run as `python -m tallystick.node.proving`, with orders on standard input; it says when it is ready
+for them, because loading takes longer than most of them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
-from tallystick.governance.prove import TAIL, Prover, Verdict, live_cells
+from tallystick.governance.prove import Prover
 from tallystick.governance.rerun import Overlay
+from tallystick.governance.stretches import Stretch
 from tallystick.journal.base import Reader
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.journal.staged import StagedBlobs
+from tallystick.kernel.quiescence import live_cells
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.frames import is_tick, open_frame
@@ -28,136 +34,186 @@ from tallystick.node.worlds import world_at
 from tallystick.values import canon
 
 READY: Final = b"."
+SIZE: Final = 4  # bytes that say how long a message is; one of no length ends an answer
+_ROWS: Final = 256  # of one message
+
+Row = list[Any]
+Cells = Mapping[CellId, int]
+
+
+class Case(NamedTuple):
+    """What is proved: which candidate, on which world, by how many ticks of a cell; None for all.
+
+    `blobs` holds the candidate.
+    """
+
+    folder: str
+    world: str
+    manifest: bytes
+    tail: int | None
+    blobs: tuple[bytes, ...]
 
 
 class Share(NamedTuple):
-    """Which cells of a world are proved here, as of which sequence, on which candidate.
+    """Which open cells, as of which sequence.
 
-    With `only` these cells and no others, each with the sequence up to which it is proved already;
-    `tail` is how many ticks count, None for all.
+    With `only` these cells and no others, each with the sequence up to which it is proved already.
     """
 
-    world: str
     seq: int
-    manifest: bytes
     number: int = 0
     of: int = 1
-    tail: int | None = TAIL
-    only: Mapping[CellId, int] | None = None
+    only: Cells | None = None
 
     def has(self, ident: CellId) -> bool:
         """True for the cells of this share."""
         if self.only is not None and ident not in self.only:
             return False
-        return self.of == 1 or sha256(ident.key).digest()[0] % self.of == self.number
+        return class_of(ident, self.of) == self.number
 
 
-def prove_share(reader: Reader, share: Share, blobs: Mapping[bytes, bytes]) -> Iterator[Verdict]:
-    """The verdicts of one share; `blobs` holds the candidate."""
-    live = _world(reader, share, share.seq, blobs)
-    runner = live.runner
-    assert isinstance(runner, Runners), "made below"
-    prover = Prover(live.catalogue(share.manifest), runner.rebuilt)
-    rest: dict[CellId, int] = {}
-    for ident in live_cells(live):
-        if not share.has(ident):
-            continue
-        verdict = prover.at_rest(live, ident)
-        if verdict is not None:
-            yield verdict
-        else:
-            cell = live.cell(ident)
-            assert cell is not None, "a live cell is in the world"
-            proved = 0 if share.only is None else share.only[ident]
-            rest[ident] = max(cell.born_seq, proved + 1)
-    if rest:
-        yield from _run(reader, share, blobs, (prover, live, rest))
+def class_of(ident: CellId, of: int) -> int:
+    """Cells in so many classes of nearly the same size, by their keys."""
+    return 0 if of == 1 else sha256(ident.key).digest()[0] % of
 
 
-def _run(
-    reader: Reader,
-    share: Share,
-    blobs: Mapping[bytes, bytes],
-    work: tuple[Prover, World, dict[CellId, int]],
-) -> Iterator[Verdict]:
-    """Run the recorded ticks of reducers, from the newest snapshot before all of them."""
-    prover, live, rest = work
-    first = _tails(reader, share, live, rest)
-    begin = min(first.values()) - 1
-    older = [row.seq for row in reader.snapshots(share.world) if row.seq <= begin]
-    start = _world(reader, share, older[-1] if older else 0, blobs)
-    frames = reader.read(share.world, after=start.seq, upto=share.seq)
-    for verdict in prover.run(start, frames, first, share.tail):
-        cell = live.cell(verdict.cell)
-        assert cell is not None, "a live cell is in the world"
-        yield verdict._replace(seq=cell.last_seq)
+class Proving:
+    """The side of the process: answers, as rows of plain values."""
+
+    def __init__(self, reader: Reader, case: Case) -> None:
+        self._reader = reader
+        self._case = case
+        self._blobs = {canon.digest_of(data): data for data in case.blobs}
+
+    def rest(self, share: Share) -> Iterator[Row]:
+        """The cells of a share: a verdict, or the first tick that has to be run."""
+        live = self._world(share.seq)
+        runner = live.runner
+        assert isinstance(runner, Runners), "made below"
+        prover = Prover(live.catalogue(self._case.manifest), runner.rebuilt)
+        for cell in live_cells(live):
+            if not share.has(cell.id):
+                continue
+            verdict = prover.at_rest(live, cell)
+            if verdict is None:
+                proved = 0 if share.only is None else share.only[cell.id]
+                yield [*cell.id, max(cell.born_seq, proved + 1), None]
+            else:
+                yield [*cell.id, verdict.seq, verdict.row()]
+
+    def count(self, stretch: Stretch, first: Cells) -> Iterator[Row]:
+        """The last ticks of cells in a stretch, as many of each as can count."""
+        tail = self._case.tail
+        seen: dict[CellId, list[int]] = {}
+        for frame in self._reader.read(self._case.world, after=stretch.after, upto=stretch.upto):
+            if is_tick(frame.body):
+                record: Any = open_frame(frame.body)[3][0]
+                ident = CellId(record.workflow, record.key)
+                if frame.seq >= first.get(ident, stretch.upto + 1):
+                    seen.setdefault(ident, []).append(frame.seq)
+        for ident, ticks in seen.items():
+            yield [*ident, ticks if tail is None else ticks[-tail:]]
+
+    def run(self, stretch: Stretch, first: Cells) -> Iterator[Row]:
+        """What a stretch says of cells, from the newest snapshot that is not behind its begin."""
+        reader, world = self._reader, self._case.world
+        older = [row.seq for row in reader.snapshots(world) if row.seq <= stretch.after]
+        start = self._world(older[-1] if older else 0)
+        cells = {ident: max(seq, stretch.after + 1) for ident, seq in first.items()}
+        frames = reader.read(world, after=start.seq, upto=stretch.upto)
+        prover = Prover(start.catalogue(self._case.manifest))
+        for ticks in prover.run(start, frames, cells, self._case.tail):
+            yield [*ticks.cell, ticks.count, [list(each) for each in ticks.found]]
+
+    def _world(self, seq: int) -> World:
+        """The world as of a sequence, with the candidate beside it; 0 is before its first frame."""
+        world = self._case.world
+        overlay = Overlay(StagedBlobs(self._reader, world))
+        for digest, data in self._blobs.items():
+            overlay.put(digest, data)
+        runner = Runners(overlay, lanes={"builtin": Builtin()})
+        if seq == 0:
+            return World(world, overlay, runner)
+        made = world_at(self._reader, world, runner, seq=seq)
+        made.rehouse(overlay)
+        return made
 
 
-def _tails(reader: Reader, share: Share, live: World, rest: dict[CellId, int]) -> dict[CellId, int]:
-    """The first tick of each cell that counts."""
-    tail = share.tail
-    begin = min(rest.values()) - 1
-    # Counting costs a pass; it pays where few cells have long histories.
-    if tail is None or share.seq - begin <= tail * live.cell_count:
-        return rest
-    seen: dict[CellId, list[int]] = {ident: [] for ident in rest}
-    for frame in reader.read(share.world, after=begin, upto=share.seq):
-        if is_tick(frame.body):
-            record: Any = open_frame(frame.body)[3][0]
-            ident = CellId(record.workflow, record.key)
-            ticks = seen.get(ident)
-            if ticks is not None and frame.seq >= rest[ident]:
-                ticks.append(frame.seq)
-    return {**rest, **{ident: ticks[-tail:][0] for ident, ticks in seen.items() if ticks}}
+# ---- the wire ---------------------------------------------------------------------------------
 
 
-def _world(reader: Reader, share: Share, seq: int, blobs: Mapping[bytes, bytes]) -> World:
-    """The world as of a sequence, with the candidate beside it; 0 is before its first frame."""
-    overlay = Overlay(StagedBlobs(reader, share.world))
-    for digest, data in blobs.items():
-        overlay.put(digest, data)
-    runner = Runners(overlay, lanes={"builtin": Builtin()})
-    if seq == 0:
-        return World(share.world, overlay, runner)
-    world = world_at(reader, share.world, runner, seq=seq)
-    world.rehouse(overlay)
-    return world
+def put_case(case: Case) -> bytes:
+    """The first order: what is proved."""
+    return _message(case._asdict() | {"blobs": list(case.blobs)})
 
 
-# ---- the process ------------------------------------------------------------------------------
+def put_share(share: Share) -> bytes:
+    """Ask for the verdicts on cells as they stand."""
+    only = None if share.only is None else _put_cells(share.only)
+    return _message({"do": "rest", "share": share._asdict() | {"only": only}})
 
 
-def put_order(folder: Path, share: Share, blobs: Mapping[bytes, bytes]) -> bytes:
-    """What a process is told."""
-    only = None if share.only is None else [[*cell, seq] for cell, seq in share.only.items()]
-    fields = {**share._asdict(), "only": only}
-    return canon.encode({"folder": str(folder), "share": fields, "blobs": list(blobs.values())})
+def put_stretch(what: str, stretch: Stretch, first: Cells) -> bytes:
+    """Ask to `count` or to `run` the ticks of cells in a stretch."""
+    return _message({"do": what, "stretch": [*stretch], "first": _put_cells(first)})
 
 
-def _main() -> None:
-    sys.stdout.buffer.write(READY)
-    sys.stdout.buffer.flush()
-    raw = canon.decode(sys.stdin.buffer.read())
-    only = raw["share"].pop("only")
-    known = None if only is None else {CellId(name, key): seq for name, key, seq in only}
-    share = Share(**raw["share"], only=known)
-    blobs = {canon.digest_of(data): data for data in raw["blobs"]}
-    reader = SqliteReader(Path(raw["folder"]))
+def _put_cells(cells: Cells) -> list[Row]:
+    return [[*ident, seq] for ident, seq in cells.items()]
+
+
+def _take_cells(rows: Iterable[Row]) -> dict[CellId, int]:
+    return {CellId(workflow, key): seq for workflow, key, seq in rows}
+
+
+def _message(value: Any) -> bytes:
+    data = canon.encode(value)
+    return len(data).to_bytes(SIZE, "big") + data
+
+
+def _take(source: IO[bytes]) -> Any:
+    """The next order; None when there are no more."""
+    size = source.read(SIZE)
+    return canon.decode(source.read(int.from_bytes(size, "big"))) if size else None
+
+
+def _answered(proving: Proving, order: Mapping[str, Any]) -> Iterator[Row]:
+    if order["do"] == "rest":
+        raw = order["share"]
+        only = None if raw["only"] is None else _take_cells(raw["only"])
+        return proving.rest(Share(**raw | {"only": only}))
+    ask: dict[str, Callable[[Stretch, Cells], Iterator[Row]]] = {
+        "count": proving.count,
+        "run": proving.run,
+    }
+    return ask[order["do"]](Stretch(*order["stretch"]), _take_cells(order["first"]))
+
+
+def _serve(source: IO[bytes], out: IO[bytes]) -> None:
+    raw = _take(source)
+    if raw is None:
+        return
+    case = Case(**raw | {"blobs": tuple(raw["blobs"])})
+    reader = SqliteReader(Path(case.folder))
     try:
-        for verdict in prove_share(reader, share, blobs):
-            data = canon.encode(verdict.row())
-            sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
+        proving = Proving(reader, case)
+        while (order := _take(source)) is not None:
+            rows = _answered(proving, order)
+            while page := list(islice(rows, _ROWS)):
+                out.write(_message(page))
+            out.write(bytes(SIZE))
+            out.flush()
     finally:
         reader.close()
 
 
-def read_rows(data: bytes) -> Iterator[dict[str, Any]]:
-    """The verdicts that a process wrote."""
-    at = 0
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        yield canon.decode(data[at + 4 : at + 4 + size])
-        at += 4 + size
+def _main() -> None:
+    # What a module prints must not stand among the answers.
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)
+        out.write(READY)
+        out.flush()
+        _serve(sys.stdin.buffer, out)
 
 
 if __name__ == "__main__":
