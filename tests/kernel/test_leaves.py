@@ -70,7 +70,7 @@ def test_every_part_there_and_not() -> None:
         if mail:
             cell.post(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
         if bonds:
-            cell.inflight = {bytes(32): None}
+            cell.inflight = (bytes(32),)
             cell.caps = {"a": ["b"]}
         if hashed:
             cell.workflow_hash = bytes(range(32))
@@ -86,7 +86,7 @@ def test_what_stands_beside_a_leaf() -> None:
     for length, bonds in ((1, False), (LEAF_STATE_MAX + 1, False), (1, True)):
         cell = cell_of(b"k", bytes(length))
         if bonds:
-            cell.inflight = {bytes(32): None}
+            cell.inflight = (bytes(32),)
             cell.post(Mail(1, 0, "t/Go@1", None, bytes(64), 5, 0, b"v"))
         beside: dict[bytes, bytes] = {}
         leaf = put_cell(cell, beside, document, Shelf())

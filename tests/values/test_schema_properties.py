@@ -65,6 +65,33 @@ def test_bytes_are_the_canonical_encoding_and_read_back(case):
     assert schema.admit(admitted.value).bytes == admitted.bytes
 
 
+@pytest.mark.clause("K-10")
+@calm
+@given(typed_values())
+def test_an_expected_value_is_as_fresh_as_one_that_was_read(case):
+    """VA-05: what `expect` keeps is, member for member and in order, what reading gives anew."""
+    type_, value = case
+    schema = schema_of(type_)
+    admitted = schema.admit(value)
+    schema.expect(admitted)
+    kept, read = schema.plain(admitted.bytes), schema.plain(admitted.bytes)
+    assert repr(kept) == repr(read)  # which tells 1 from True, and shows the order of fields
+    assert kept is not admitted.value or not isinstance(kept, dict)
+
+
+def test_expected_values_are_forgotten_when_many_and_shared_with_nobody():
+    """VA-05: changing a kept value changes no other, and a full memory only means reading."""
+    schema = schema_of({"record": {"n": {"nat": {}}, "t": {"option": {"text": {}}}}})
+    many = [schema.admit({"n": n, "t": None}) for n in range(5000)]
+    for admitted in many:
+        schema.expect(admitted)
+        schema.expect(admitted)
+    first = schema.plain(many[-1].bytes)
+    first["n"] = "changed"
+    assert many[-1].value == {"n": 4999, "t": None}
+    assert [schema.plain(each.bytes) for each in many] == [each.value for each in many]
+
+
 class Stranger:
     """Fits no type."""
 

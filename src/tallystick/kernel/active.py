@@ -29,6 +29,7 @@ class Route:
     """One way from an event schema to a workflow; `forged` are arms that the kernel alone fills.
 
     `key_name` is the one field that the key is, where the path leads no further and no code is run.
+    `filtered` says that the subscription takes some events only.
     """
 
     subscription: Subscription
@@ -38,6 +39,7 @@ class Route:
     key_path: tuple[str, ...]
     forged: frozenset[str] = frozenset()
     key_name: str | None = None
+    filtered: bool = False
 
 
 class Agreed(NamedTuple):
@@ -94,7 +96,8 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
         for schema, reached in _reached(catalogue, subscription, workflow):
             path = reached.key_path
             single = len(path) == 1 and subscription.key_fn is None
-            route = replace(reached, key_name=path[0]) if single else reached
+            filtered = bool(subscription.origins or subscription.tags)
+            route = replace(reached, key_name=path[0] if single else None, filtered=filtered)
             table.setdefault(schema, []).append(route)
             for older, chain in _older(schema, catalogue):
                 upcast = replace(route, upcasts=chain)

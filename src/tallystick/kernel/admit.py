@@ -95,7 +95,7 @@ def judge(case: Case) -> Opened | None:
     agreed = _standing(case)
     if agreed is not None:
         fitting = _shaped(case, agreed.effect)
-        if not isinstance(fitting, Denial) and _has_tools(case, fitting):
+        if type(fitting) is Admitted and _has_tools(case, fitting):
             return _open(case, _position(case, agreed.site, fitting), fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
@@ -144,8 +144,9 @@ def _has_tools(case: Case, params: Admitted) -> bool:
 
 
 def _position(case: Case, site: Site, params: Admitted) -> bytes:
-    asking = case.asking
-    return site.intent(asking.cell.id.key, params.bytes, asking.tick_seq, case.index)
+    _, asking, index, _ = case
+    cell, _, tick_seq, _ = asking
+    return site.intent(cell.id.key, params.bytes, tick_seq, index)
 
 
 def _site(case: Case, effect: Effect) -> Site:

@@ -58,14 +58,12 @@ class Draft:
         "levels",
         "opened",
         "records",
-        "seq",
         "settled",
         "world",
     )
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.seq = world.seq
         self.hops = 1  # of what this frame emits: one more than what caused it
         self.records: list[Record] = []
         self.blobs: dict[bytes, bytes] = {}
@@ -75,10 +73,17 @@ class Draft:
         self.settled: dict[bytes, None] = {}
         self.levels: Levels | None = None  # an overlay, once a flow has a say
 
+    @property
+    def seq(self) -> int:
+        """The sequence number of the last record so far."""
+        return self.world.seq + len(self.records)
+
     def add(self, record: Record) -> int:
-        """Append a record; its sequence number."""
+        """Append a record; its sequence number.
+
+        One whose effects within the frame are noted already goes straight to `records`.
+        """
         self.records.append(record)
-        self.seq += 1
         if isinstance(record, EventAdmitted):
             for target in record.to:
                 if target.create:
@@ -88,26 +93,18 @@ class Draft:
     def open(self, record: IntentOpened) -> None:
         """Append an opened intent; what follows in the frame finds it open."""
         self.records.append(record)
-        self.seq += 1
         self.opened[record.intent] = record
 
     def close(self, record: ReceiptSettled) -> None:
         """Append a receipt; what follows in the frame finds its intent settled."""
         self.records.append(record)
-        self.seq += 1
         self.settled[record.intent] = None
-
-    def append(self, record: Record) -> int:
-        """Append a record whose effects within the frame, if any, are noted already."""
-        self.records.append(record)
-        self.seq = seq = self.seq + 1
-        return seq
 
     def stamp(self, sample: Sample) -> Stamp:
         """The stamp of an external input; logical time never goes back (D4)."""
         now_ns, entropy = sample
-        next_ns = self.world.logical_ns + 1
-        return make(Stamp, (now_ns, max(next_ns, now_ns), entropy))
+        last_ns = self.world.logical_ns
+        return make(Stamp, (now_ns, now_ns if now_ns > last_ns else last_ns + 1, entropy))
 
     def store(
         self, data: bytes, inline_max: int = INLINE_VALUE_MAX
@@ -143,8 +140,8 @@ class Draft:
     def frame(self, answer: Answer, snapshot: Any = None) -> Frame:
         """The finished frame."""
         settled = self.settled
-        opened: tuple[bytes, ...] = tuple(self.opened)
+        opened: tuple[bytes, ...] = tuple(self.opened) if self.opened else ()
         if opened and settled:
             opened = tuple([intent for intent in opened if intent not in settled])
-        fields = (tuple(self.records), opened, tuple(settled), self.blobs, answer, snapshot)
-        return make(Frame, fields)
+        ended: tuple[bytes, ...] = tuple(settled) if settled else ()
+        return make(Frame, (tuple(self.records), opened, ended, self.blobs, answer, snapshot))

@@ -46,7 +46,6 @@ def _continued(world: World, frame: Frame) -> Draft:
     """The draft that a frame came from, as far as releasing needs it."""
     draft = Draft(world)
     draft.records = list(frame.records)
-    draft.seq = world.seq + len(frame.records)
     draft.blobs = frame.blobs
     draft.settled = dict.fromkeys(frame.settled)
     opened = {r.intent: r for r in frame.records if isinstance(r, IntentOpened)}

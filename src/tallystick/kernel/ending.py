@@ -77,8 +77,7 @@ def _of(record: Any, cell: Cell) -> bool:
 
 def _answer_callers(draft: Draft, cell: Cell, status: str, extra: dict[str, Any]) -> None:
     """Join: each cell that called this one gets its receipt now (X-18)."""
-    callers = dict(cell.callers)
-    for intent in callers:
+    for intent in list(cell.callers):
         if not draft.is_open(intent):
             continue
         payload = canon.encode(

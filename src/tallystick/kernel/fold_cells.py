@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from hashlib import sha256
 from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
@@ -33,17 +34,19 @@ PRUNE_MAX: Final = 64
 
 def event_admitted(world: World, record: records.EventAdmitted) -> None:
     """An event is in the world: its deliveries go to mailboxes."""
-    if record.stamp is not None:
-        stamped(world, record.stamp)
+    schema, event_hash, _, hops, to, value, value_hash, given, _, idem, stamp = record
+    if stamp is not None:
+        stamped(world, stamp)
         if not world.expiry.empty():
             _prune_fence(world)
-        if record.idem_key is not None:
-            _fence(world, record.idem_key)
-    if not record.to:
+        if idem is not None:
+            _fence(world, idem)
+    if not to:
         return
     parent, now_ns, _ = inherit(world)
-    for index, target in enumerate(record.to):
-        workflow, key, _, _, _, _, _, caps, caller = target
+    told = None if given is None else event_hash
+    for index, target in enumerate(to):
+        workflow, key, _, arm, upcast, _, init, caps, caller = target
         cell = world.edit_cell(workflow, key)
         if cell is None:
             cell = born(world, make(CellId, (workflow, key)))
@@ -51,37 +54,24 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
             cell.caps = caps
         if caller is not None:
             cell.callers = with_bond(cell.callers, caller)
-        mail = _mail(world, record, target, (index, parent, now_ns))
-        if target.upcast is not None:
-            mail = mail._replace(fits=_newer(catalogue_of(world, cell), target.upcast))
+        fields = (
+            world.seq, index, schema, arm, parent, now_ns, hops, value, value_hash, init, None,
+            told, None,
+        )  # fmt: skip
+        mail = make(Mail, fields)
+        if upcast is not None:
+            mail = _upcast(world, cell, mail, record, target)
         push(world, cell, mail)
 
 
-def _mail(
-    world: World,
-    record: records.EventAdmitted,
-    target: records.Target,
-    place: tuple[int, bytes, int],
+def _upcast(
+    world: World, cell: Cell, mail: Mail, record: records.EventAdmitted, target: records.Target
 ) -> Mail:
-    """One delivery of an event; an upcast value stands in for the one that came."""
-    index, parent, now_ns = place
-    own = target.upcast is not None
-    fields = (
-        world.seq,
-        index,
-        record.schema,
-        target.arm,
-        parent,
-        now_ns,
-        record.hops,
-        target.value if own else record.value,
-        None if own else record.value_hash,
-        target.init,
-        None,
-        record.event_hash if own or record.key is not None else None,
-        None,
-    )
-    return make(Mail, fields)
+    """A delivery whose upcast value stands in for the one that came."""
+    assert target.upcast is not None, "only asked of an upcast delivery"
+    fits = _newer(catalogue_of(world, cell), target.upcast)
+    value = target.value
+    return mail._replace(value=value, value_hash=None, event_hash=record.event_hash, fits=fits)
 
 
 def _newer(catalogue: Catalogue, upcast: str) -> str | None:
@@ -127,7 +117,7 @@ def minted(world: World, record: records.GrantMinted) -> None:
 # ---- ticks ----------------------------------------------------------------------------------
 
 
-def _taken(world: World, cell: Cell, *, ended: bool) -> Mail:
+def _taken(world: World, cell: Cell, ended: bool) -> Mail:
     """The cell at the front of the ring is being handled."""
     ident = cell.id
     front = world.ring.popleft()
@@ -141,11 +131,12 @@ def _taken(world: World, cell: Cell, *, ended: bool) -> Mail:
 
 def ticked(world: World, record: records.Ticked) -> None:
     """A delivery was handled: the cell has its next state and status."""
-    workflow, key, workflow_hash, _, input_seq, _, _, size, version, status = record[:10]
-    after = record.after
+    workflow, key, workflow_hash, input_seq, size, version, status, before, after, state = _OF_TICK(
+        record
+    )
     cell = must(world, workflow, key)
     ended = after is None or status in TERMINAL
-    mail = _taken(world, cell, ended=ended)
+    mail = _taken(world, cell, ended)
     assert mail.seq == input_seq, "a tick handles the front of the mailbox"
     cell.forget_first()
     cell.last_seq = world.seq
@@ -158,7 +149,12 @@ def ticked(world: World, record: records.Ticked) -> None:
     else:
         cell.size = size
         cell.state_hash = after
-        _new_state(world, cell, record)
+        if state is not None:
+            cell.state = state
+        elif after != before:
+            cell.state = None  # over the inline size: read from the blob store when it is needed
+        if size <= INLINE_STATE_MAX:
+            _resident(world, cell.id, size)
         if ended:
             _ended(world, cell)
     if ended and cell.pin is not None:
@@ -176,19 +172,16 @@ def unpinned(world: World, record: records.CellUnpinned) -> None:
     unpin(world, must(world, record.workflow, record.key))
 
 
-def _new_state(world: World, cell: Cell, record: records.Ticked) -> None:
-    before, after, state = record[15:18]
-    if state is not None:
-        cell.state = state
-    elif after != before:
-        cell.state = None  # over the inline size: read from the blob store when it is needed
-    size = cell.size
-    if size <= INLINE_STATE_MAX:
-        resident = world.resident
-        world.resident_bytes += size - resident.pop(cell.id, 0)
-        resident[cell.id] = size  # behind all others: it is the youngest now
-        if world.resident_bytes > world.settings.resident_bytes_max:
-            _spill(world)
+# What folding takes of a tick: cell, code, place, size, version, status, the digests, the state.
+_OF_TICK: Final = itemgetter(0, 1, 2, 4, 7, 8, 9, 15, 16, 17)
+
+
+def _resident(world: World, ident: CellId, size: int) -> None:
+    resident = world.resident
+    world.resident_bytes += size - resident.pop(ident, 0)
+    resident[ident] = size  # behind all others: it is the youngest now
+    if world.resident_bytes > world.settings.resident_bytes_max:
+        _spill(world)
 
 
 def _spill(world: World) -> None:
@@ -240,7 +233,7 @@ def _ended(world: World, cell: Cell) -> None:
 def faulted(world: World, record: records.WorkflowFaulted) -> None:
     """A delivery ended in a fault: the cell fails, or waits with the entry at the front."""
     cell = must(world, record.workflow, record.key)
-    _taken(world, cell, ended=record.action != "suspended")
+    _taken(world, cell, record.action != "suspended")
     cell.last_active_ns = world.logical_ns
     if record.action == "suspended":
         cell.status = SUSPENDED  # the faulting entry stays at the front

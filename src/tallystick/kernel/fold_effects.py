@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tallystick.kernel import continuation
 from tallystick.kernel import fold_flows as flows
@@ -10,6 +10,7 @@ from tallystick.kernel.fold_mail import inherit, must, push, stamped
 from tallystick.kernel.parts import (
     OWN_HOLDS,
     TIMER,
+    Cell,
     Continuation,
     Intent,
     Keyed,
@@ -71,7 +72,7 @@ def attached(world: World, record: records.IntentAttached) -> None:
     waiter = Waiter(record.origin, record.issuer_ref)
     intent = world.intents.edit(record.intent)
     if intent is not None:
-        intent.waiters.append(waiter)
+        intent.more += (waiter,)
         return
     assert world.cause is not None, "only a tick asks"
     if world.cause.ended:
@@ -93,7 +94,9 @@ def denied(world: World, record: records.IntentDenied) -> None:
 
 def settled(world: World, record: records.ReceiptSettled) -> None:
     """An intent has its one terminal outcome."""
-    stamped(world, record.stamp)
+    stamp = record.stamp
+    if stamp is not None:
+        stamped(world, stamp)
     if record.status == "denied" and record.error is None:
         refused = world.denied.popleft()
         waiter = Waiter(refused.origin, refused.issuer_ref)
@@ -102,60 +105,74 @@ def settled(world: World, record: records.ReceiptSettled) -> None:
         came = [Continuation(refused, manifest, waiter, record)]
     else:
         came = _close(world, record)
-    if record.outcome in ("delivered", "rejected_delivered"):
-        _deliver(world, came, seq=world.seq)
+    if record.outcome in _DELIVERED:
+        _deliver(world, came, world.seq)
+
+
+_DELIVERED: Final = frozenset({"delivered", "rejected_delivered"})
 
 
 def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
-    """Take an intent out of the open ones; its waiters are owed a continuation."""
-    intent = world.intents.get(record.intent)
+    """Take an intent out of the open ones; who waits for it is owed a continuation."""
+    ident = record.intent
+    intent = world.intents.take(ident)
     assert intent is not None, "only an open intent settles"
-    world.intents.remove(record.intent)
     if intent.due_ns is not None:
-        world.timers.remove(intent.due_ns, record.intent)
-    world.recent[record.intent] = record.status
-    if len(world.recent) > RECENT_MAX:
+        world.timers.remove(intent.due_ns, ident)
+    recent = world.recent
+    recent[ident] = record.status
+    if len(recent) > RECENT_MAX:
         # What is forgotten as settled is forgotten as evidence too, or it would only grow.
-        forgotten, _ = world.recent.popitem(last=False)
+        forgotten, _ = recent.popitem(last=False)
         world.drops.pop(forgotten, None)
-    if intent.record.flow is not None:
+    opened = intent.record
+    if opened.flow is not None:
         flows.settled(world.levels, intent, record)
-    origin = intent.record.origin
-    cell = world.edit_cell(origin.workflow, origin.key)
+    cell = world.edit_cell(opened.origin.workflow, opened.origin.key)
     if cell is not None:
-        cell.inflight = without_bond(cell.inflight, record.intent)
-    known = world.keyed.edit(record.intent) if intent.record.idempotency_key is not None else None
+        cell.inflight = without_bond(cell.inflight, ident)
+    if opened.idempotency_key is not None:
+        _close_key(world, cell, record)
+    return _owed(intent, record)
+
+
+def _close_key(world: World, cell: Cell | None, record: records.ReceiptSettled) -> None:
+    """A key remembers its receipt; a denial frees it."""
+    known = world.keyed.edit(record.intent)
     if known is not None and record.status == "denied":
-        world.keyed.remove(record.intent)  # a denial frees its key
+        world.keyed.remove(record.intent)
         if cell is not None:
             cell.keyed = without_bond(cell.keyed, record.intent)
     elif known is not None:
         known.settled = record
         known.settled_seq = world.seq
-    return _owed(intent, record)
 
 
 def _owed(
     intent: Intent, came: records.ReceiptSettled | records.ProgressNoted
 ) -> list[Continuation]:
     """The continuations that an intent owes: nearly always one."""
-    opened, manifest, waiters = intent.record, intent.manifest, intent.waiters
-    if len(waiters) == 1:  # a comprehension costs more than this one
-        return [make(Continuation, (opened, manifest, waiters[0], came))]
-    return [make(Continuation, (opened, manifest, waiter, came)) for waiter in waiters]
+    opened, manifest = intent.record, intent.manifest
+    first = make(Waiter, (opened.origin, opened.issuer_ref))
+    owed = [make(Continuation, (opened, manifest, first, came))]
+    if intent.more:
+        owed += [make(Continuation, (opened, manifest, waiter, came)) for waiter in intent.more]
+    return owed
 
 
 def _deliver(world: World, came: list[Continuation], seq: int) -> None:
     """Put continuations into the mailbox of the cell that asked; no table is consulted (K-13)."""
     parent, now_ns, hops = inherit(world)
     for index, each in enumerate(came):
-        origin = each.waiter.origin
-        cell = world.edit_cell(origin.workflow, origin.key)
-        assert cell is not None, "the outcome says delivered only while the cell lives"
-        schema = continuation.schema_of(each.came)
+        _, _, waiter, what = each
+        origin = waiter.origin
+        cell = must(world, origin.workflow, origin.key)
+        schema = continuation.schema_of(what)
         arm = workflow_of(world, cell).arms.get(schema)
-        place = (seq, index, schema, arm, parent, now_ns, hops)
-        push(world, cell, make(Mail, (*place, None, None, None, each, None, None)))
+        fields = (
+            seq, index, schema, arm, parent, now_ns, hops, None, None, None, each, None, None,
+        )  # fmt: skip
+        push(world, cell, make(Mail, fields))
 
 
 def progress(world: World, record: records.ProgressNoted) -> None:

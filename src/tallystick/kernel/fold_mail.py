@@ -33,9 +33,10 @@ def inherit(world: World) -> tuple[bytes, int, int]:
 def push(world: World, cell: Cell, mail: Mail) -> None:
     """Append to a mailbox; a running cell takes its place in the ring."""
     cell.post(mail)
-    if cell.status == COMPLETED:
-        cell.status = RUNNING  # an entity reopens; a completed process is sent nothing
-    if not cell.queued and cell.status == RUNNING:
+    status = cell.status
+    if status == COMPLETED:
+        cell.status = status = RUNNING  # an entity reopens; a completed process is sent nothing
+    if status == RUNNING and not cell.queued:
         cell.queued = True
         world.ring.append(cell.id)
 

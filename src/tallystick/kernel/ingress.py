@@ -71,12 +71,15 @@ def submit_event(world: World, given: Submit) -> Frame:
         None if idem_key is None else IdemKey(idem_key, digest),
         draft.stamp(sample),
     )
-    seq = draft.append(make(EventAdmitted, fields))  # routing has noted the cells it creates
+    draft.records.append(make(EventAdmitted, fields))  # routing has noted the cells it creates
+    if targets:
+        admitted.schema.expect(admitted)  # by the tick of its cell
     if lost:
         note_lost(draft, event, digest, lost)
     if schema == REQUEST and origin == "system":
         mint(draft, admitted.value, targets)
-    return draft.frame(make(Answer, ("accepted" if targets else "unrouted", seq, digest, None)))
+    said = "accepted" if targets else "unrouted"
+    return draft.frame(make(Answer, (said, world.seq + 1, digest, None)))
 
 
 def _sendable(world: World) -> Iterator[str]:

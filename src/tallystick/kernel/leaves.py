@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt
 from tallystick.kernel.index import Blobs
-from tallystick.kernel.parts import NO_BONDS, Cell, Fence, Intent, Keyed, Mail, Waiter
+from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter, bonds_of
 from tallystick.model.cells import CellId
 from tallystick.model.hot_items import (
     NUMBERS,
@@ -144,9 +144,9 @@ def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blob
     """What a leaf names by digest: bonds and mail."""
     if inflight is not None:
         bonds = canon.decode(read_blob(blobs, inflight))
-        cell.inflight = dict.fromkeys(bonds["open"]) or NO_BONDS
-        cell.keyed = dict.fromkeys(bonds["keyed"]) or NO_BONDS
-        cell.callers = dict.fromkeys(bonds["callers"]) or NO_BONDS
+        cell.inflight = bonds_of(bonds["open"])
+        cell.keyed = bonds_of(bonds["keyed"])
+        cell.callers = bonds_of(bonds["callers"])
         cell.caps = bonds["caps"]
         cell.pin = bonds.get("pin")
     if mailbox is not None:
@@ -199,7 +199,7 @@ def put_intent(intent: Intent, _beside: Beside) -> bytes:
             "hold": intent.hold,
             "progress": intent.progress,
             "due_ns": intent.due_ns,
-            "more": [[list(w.origin), w.issuer_ref] for w in intent.waiters[1:]],
+            "more": [[list(w.origin), w.issuer_ref] for w in intent.more],
         }
     )
 
@@ -214,7 +214,7 @@ def load_intent(value: bytes) -> Intent:
     intent.hold = raw["hold"]
     intent.progress = raw["progress"]
     intent.due_ns = raw["due_ns"]
-    intent.waiters += [Waiter(Origin(*origin), ref) for origin, ref in raw["more"]]
+    intent.more = tuple([Waiter(Origin(*origin), ref) for origin, ref in raw["more"]])
     return intent
 
 

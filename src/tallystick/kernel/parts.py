@@ -7,9 +7,8 @@ Their leaf forms, which the root covers, are in `leaves`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from tallystick.model.cells import COMPLETED, RUNNING, WAITING, CellId
@@ -20,7 +19,6 @@ from tallystick.model.records import (
     ProgressNoted,
     ReceiptSettled,
 )
-from tallystick.model.tuples import make
 
 KERNEL: Final = "kernel"
 WHATIF: Final = "whatif"  # the issuer of receipts that a synthetic world assumes
@@ -71,9 +69,12 @@ class Waiter(NamedTuple):
 
 
 class Intent:
-    """An open intent: its record, and what changed since."""
+    """An open intent: its record, and what changed since.
 
-    __slots__ = ("attempt", "due_ns", "hold", "manifest", "progress", "record", "seq", "waiters")
+    Whoever asked first waits for it, by the record; `more` are those who asked again.
+    """
+
+    __slots__ = ("attempt", "due_ns", "hold", "manifest", "more", "progress", "record", "seq")
 
     def __init__(self, record: IntentOpened, seq: int, manifest: bytes) -> None:
         self.record = record
@@ -83,7 +84,7 @@ class Intent:
         self.hold: Any = record.hold
         self.progress = 0
         self.due_ns: int | None = record.timeout_at_ns
-        self.waiters = [make(Waiter, (record.origin, record.issuer_ref))]
+        self.more: tuple[Waiter, ...] = ()
 
 
 class Keyed:
@@ -156,25 +157,34 @@ class Mail(NamedTuple):
 
 
 # A cell at rest has no mail, and an empty deque is larger than all the rest of it.
+# So is one with a single entry, and hardly a cell has more: no entry and one are tuples.
 NO_MAIL: Final = cast("deque[Mail]", ())
-# Nearly every cell at rest waits for nothing, has no keys and was called by nobody.
-Bonds = Mapping[bytes, None]
-NO_BONDS: Final[Bonds] = MappingProxyType({})
+# Distinct intents in their order; nearly every cell has none or one, and a dictionary is large.
+Bonds = Collection[bytes]
+NO_BONDS: Final[Bonds] = ()
+
+
+def bonds_of(intents: Collection[bytes]) -> Bonds:
+    """Bonds of their own: a tuple of up to one, else a dictionary."""
+    return dict.fromkeys(intents) if len(intents) > 1 else tuple(intents)
 
 
 def with_bond(bonds: Bonds, intent: bytes) -> Bonds:
-    """The bonds with one more, changed in place where there are some."""
+    """The bonds with one more, changed in place where there are several."""
+    if not bonds:
+        return (intent,)
     if isinstance(bonds, dict):
         bonds[intent] = None
         return bonds
-    return {intent: None}
+    return bonds_of(dict.fromkeys((*bonds, intent)))
 
 
 def without_bond(bonds: Bonds, intent: bytes) -> Bonds:
     """The bonds without one, changed in place while some are left."""
     if isinstance(bonds, dict):
         bonds.pop(intent, None)
-    return bonds or NO_BONDS
+        return bonds or NO_BONDS
+    return NO_BONDS if intent in bonds else bonds
 
 
 class Cell:
@@ -221,14 +231,17 @@ class Cell:
 
     def post(self, mail: Mail) -> None:
         """Append to the mailbox."""
-        if self.mailbox:
-            self.mailbox.append(mail)
+        mailbox = self.mailbox
+        if not mailbox:
+            self.mailbox = cast("deque[Mail]", (mail,))
+        elif type(mailbox) is deque:
+            mailbox.append(mail)
         else:
-            self.mailbox = deque((mail,))
+            self.mailbox = deque((*mailbox, mail))
 
     def forget_first(self) -> None:
         """Take the front entry out of the mailbox."""
-        if len(self.mailbox) > 1:
+        if len(self.mailbox) > 1:  # so it is no tuple
             self.mailbox.popleft()
         else:
             self.mailbox = NO_MAIL

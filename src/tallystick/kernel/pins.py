@@ -44,7 +44,8 @@ def workflow_of(world: World, cell: Cell) -> Workflow:
 
 def known_workflow(world: World, cell: Cell) -> Workflow | None:
     """The workflow of any cell; None when it ended and its workflow has left the manifest."""
-    return catalogue_of(world, cell).workflows.get(cell.id.workflow)
+    found = world.active.catalogue if cell.pin is None else world.catalogue(cell.pin)
+    return found.workflows.get(cell.id.workflow)
 
 
 def asked_under(world: World, cell: Cell, workflow: Workflow) -> Catalogue:

@@ -25,14 +25,17 @@ from tallystick.values import canon
 
 def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) -> str:
     """What becomes of a continuation: delivered, or why not."""
-    ident = make(CellId, (origin.workflow, origin.key))
-    cell = draft.world.cell(ident)
+    _, name, _, key, tick_seq, _ = origin
+    world = draft.world
+    ident = make(CellId, (name, key))
+    cell = world.cell(ident)
     # What asks for an effect has ticked, so its cell is in the world or gone.
     # A re-created cell inherits nothing from the one before (I19).
-    if cell is None or cell.born_seq > origin.tick_seq:
+    if cell is None or cell.born_seq > tick_seq:
         return "terminal"
-    workflow = known_workflow(draft.world, cell)
-    if workflow is None or ident in draft.ended or cell.status in TERMINAL:
+    workflow = known_workflow(world, cell)
+    ended = draft.ended
+    if workflow is None or cell.status in TERMINAL or (ended and ident in ended):
         return "terminal"
     if schema not in workflow.arms:
         return "no_arm"
@@ -95,7 +98,7 @@ def _addresses(draft: Draft, opened: IntentOpened | IntentDenied) -> tuple[Addre
     known = None
     if isinstance(opened, IntentOpened):
         known = draft.world.intents.get(opened.intent)
-    count = 1 if known is None else len(known.waiters)
+    count = 1 if known is None else 1 + len(known.more)
     return (Address(opened.origin.workflow, opened.origin.key),) * count
 
 

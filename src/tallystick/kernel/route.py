@@ -67,8 +67,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
     targets: list[Target] = []
     lost: list[Lost] = []
     for way in draft.world.active.routes.get(event.schema, ()):
-        wanted = way.subscription
-        if (wanted.origins or wanted.tags) and not _passes(way, event):
+        if way.filtered and not _passes(way, event):
             continue
         try:
             found = _target(draft, way, event, bounded=bounded)
@@ -81,7 +80,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         else:
             assert isinstance(found, Lost), "a delivery happens or it does not"
             lost.append(found)
-    return make(Routed, (tuple(targets), tuple(lost) if lost else ()))
+    return make(Routed, (tuple(targets), tuple(lost)))
 
 
 def _passes(way: Route, event: Event) -> bool:
@@ -116,7 +115,9 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
     name = workflow.name
     ident = make(CellId, (name, key))
     cell = draft.world.cell(ident)
-    create = not draft.exists(ident, cell)
+    create = cell is None
+    if draft.created or draft.ended:
+        create = not draft.exists(ident, cell)
     if cell is not None and cell.pin is not None and not create:
         found = _to_pinned(draft, event, cell)
         if bounded and type(found) is Target:
@@ -192,7 +193,11 @@ def _check_room(cell: Cell, workflow: Workflow) -> None:
 def _key(draft: Draft, way: Route, value: Admitted, explicit: bytes | None) -> bytes:
     schema = way.workflow.key
     assert schema is not None, "only a keyed workflow has a key"
-    raw = _key_value(draft, way, value)
+    name, found = way.key_name, value.value
+    if name is not None and type(found) is dict and name in found:
+        raw = found[name]  # as nearly every subscription has it
+    else:
+        raw = _key_value(draft, way, value)
     try:
         key = schema.document(raw)
     except SchemaMismatch as why:
@@ -214,8 +219,6 @@ def _key_value(draft: Draft, way: Route, value: Admitted) -> Any:
             raise BadKeyError("value.mismatch", f"key function failed: {answer.message}", "")
         return canon.decode(answer)
     found: Any = value.value
-    if way.key_name is not None and type(found) is dict and way.key_name in found:
-        return found[way.key_name]  # as nearly every subscription has it
     for i, name in enumerate(way.key_path):
         if type(found) is not dict or name not in found:
             path = "/" + "/".join(way.key_path[: i + 1])

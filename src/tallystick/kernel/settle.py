@@ -52,9 +52,9 @@ OWN: Final = frozenset({TIMER, SPAWN, CALL, READ, CANCEL})
 
 def settle_receipt(world: World, given: Settle) -> Frame:
     """Settle an intent by a sealed receipt, or leave evidence that it did not."""
-    receipt = given.receipt
+    sample, receipt, _ = given
     draft = Draft(world)
-    stamp = draft.stamp(given.sample)
+    stamp = draft.stamp(sample)
     intent = world.intents.get(receipt.intent)
     reason = _refusal(world, given, intent)
     if reason is not None:
@@ -82,14 +82,27 @@ def settled_by(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt) -> 
 
 
 def _refusal(world: World, given: Settle, intent: Intent | None) -> str | None:
-    receipt = given.receipt
-    if receipt.world != world.id:
+    _, receipt, good = given
+    of_world, ident, effect, _, _, executor, attempt, _, _, _, sealed = receipt
+    if of_world != world.id:
         return "foreign_world"
     if intent is None:
-        return _why_closed(world, receipt.intent)
-    if receipt.attempt != intent.attempt:
+        return _why_closed(world, ident)
+    if attempt != intent.attempt:
         return "stale_attempt"
-    return _seal_refusal(world, given, intent)
+    opened = intent.record
+    asked = opened.effect
+    key_id = sealed.get("key")
+    trust = world.keys.get(key_id) if type(key_id) is str else None
+    if trust is None or executor == KERNEL or asked in OWN:
+        return "untrusted_key"
+    if not trust.counts_for(executor, asked):
+        return "untrusted_key"
+    if executor != opened.executor or effect != asked:
+        return "bad_seal"
+    if good is None:
+        good = seal.verify(trust.public_key, statement_of(receipt), dict(sealed))
+    return None if good else "bad_seal"
 
 
 def _why_closed(world: World, intent: bytes) -> str:
@@ -97,22 +110,6 @@ def _why_closed(world: World, intent: bytes) -> str:
     if status is None:
         return "unknown"
     return "late" if status in ("timeout", "cancelled") else "duplicate"
-
-
-def _seal_refusal(world: World, given: Settle, intent: Intent) -> str | None:
-    receipt = given.receipt
-    key_id = receipt.seal.get("key")
-    trust = world.keys.get(key_id) if type(key_id) is str else None
-    if trust is None or receipt.executor == KERNEL or intent.record.effect in OWN:
-        return "untrusted_key"
-    if not trust.counts_for(receipt.executor, intent.record.effect):
-        return "untrusted_key"
-    if receipt.executor != intent.record.executor or receipt.effect != intent.record.effect:
-        return "bad_seal"
-    good = given.seal_ok
-    if good is None:
-        good = seal.verify(trust.public_key, statement_of(receipt), dict(receipt.seal))
-    return None if good else "bad_seal"
 
 
 def statement_of(receipt: Receipt) -> bytes:
@@ -133,19 +130,20 @@ def statement_of(receipt: Receipt) -> bytes:
 
 def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
     """The payload in canonical form under the schema that its status asks for (K-11)."""
-    if receipt.status not in ("ok", "error"):
-        message = f"an executor cannot say {receipt.status!r}"
+    status, payload = receipt.status, receipt.payload
+    if status not in ("ok", "error"):
+        message = f"an executor cannot say {status!r}"
         raise ReceiptFault(message, code="receipt.bad_status")
     most = world.active.catalogue.limits.receipt_bytes_max
-    if len(receipt.payload) > most:
-        message = f"payload has {len(receipt.payload)} bytes, over {most}"
+    if len(payload) > most:
+        message = f"payload has {len(payload)} bytes, over {most}"
         raise ReceiptFault(message, code="receipt_bytes_max")
-    schema = effect.receipt if receipt.status == "ok" else effect.error
+    schema = effect.receipt if status == "ok" else effect.error
     try:
-        schema.plain(receipt.payload)
+        schema.plain(payload)
     except (NotCanonical, SchemaMismatch) as why:
         raise ReceiptFault(why.message) from why
-    return receipt.payload
+    return payload
 
 
 # ---- the outcomes ---------------------------------------------------------------------------
@@ -193,25 +191,29 @@ def _record(
     outcome: tuple[str, bytes, str],
 ) -> ReceiptSettled:
     status, payload, said = outcome
-    origin = intent.record.origin
+    _, ident, _, _, _, executor, attempt, started_ns, ended_ns, usage, sealed = receipt
     inline, by_hash = draft.store(payload)
-    delivered = said in ("delivered", "rejected_delivered")
-    address = make(Address, (origin.workflow, origin.key))
+    to: tuple[Address, ...] = ()
+    if said == "delivered" or said == "rejected_delivered":  # noqa: PLR1714 - the first nearly always
+        origin = intent.record.origin
+        to = (make(Address, (origin.workflow, origin.key)),)
+        if intent.more:
+            to *= 1 + len(intent.more)
     fields = (
-        receipt.intent,
+        ident,
         status,
-        "executor" if receipt.seal else WHATIF,
-        receipt.executor,
-        receipt.attempt,
-        receipt.started_ns,
-        receipt.ended_ns,
-        (address,) * len(intent.waiters) if delivered else (),
+        "executor" if sealed else WHATIF,
+        executor,
+        attempt,
+        started_ns,
+        ended_ns,
+        to,
         said,
         inline,
         by_hash,
-        None if receipt.usage is None else dict(receipt.usage),
-        dict(receipt.seal) or None,
-        receipt.seal.get("key"),
+        None if usage is None else dict(usage),
+        dict(sealed) or None,
+        sealed.get("key"),
         stamp,
         None,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, Written, change, lookup, scan
 
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 Encode = Callable[[T, dict[bytes, bytes]], bytes]
 """Gives an entry's leaf value; what it keeps beside its leaf goes into the second argument."""
+
+
+_CLEAN: Final[Any] = object()  # in place of an entry that the delta does not hold
 
 
 def _same(value: bytes, _beside: object = None) -> bytes:
@@ -74,19 +77,19 @@ class Store(Generic[T]):
 
     def get(self, key: bytes) -> T | None:
         """The entry for reading; changing it in place is a defect, use `edit`."""
-        found = self.delta.get(key)
-        if found is not None:
-            return found
-        if key in self.delta:
-            return None  # struck out
+        found: T | None = self.delta.get(key, _CLEAN)
+        return self._clean(key) if found is _CLEAN else found  # None is struck out
+
+    def _clean(self, key: bytes) -> T | None:
+        """The entry of a key that is not dirty."""
+        # A new cell is looked for when it is routed and again when it is folded.
+        if self.root == EMPTY or key == self._absent:
+            return None
         hot = self._hot
         found = hot.get(key)
         if found is not None:
             hot.move_to_end(key)
             return found
-        # A new cell is looked for when it is routed and again when it is folded.
-        if self.root == EMPTY or key == self._absent:
-            return None
         value = lookup(self._nodes, self.root, self._path_of(key))
         if value is None:
             self._absent = key
@@ -99,10 +102,10 @@ class Store(Generic[T]):
         """The entry for changing in place: from here on it is dirty."""
         if self._touched is not None:
             self._touched[key] = self._marked
-        found = self.delta.get(key)
-        if found is not None:
+        found: T | None = self.delta.get(key, _CLEAN)
+        if found is not _CLEAN:
             return found
-        found = self.get(key)
+        found = self._clean(key)
         if found is not None:
             self._hot.pop(key, None)
             self.delta[key] = found
@@ -125,6 +128,14 @@ class Store(Generic[T]):
         else:
             # A snapshot on its way may hold the entry: the delete must outlive its promotion.
             self.delta[key] = None
+
+    def take(self, key: bytes) -> T | None:
+        """Delete an entry, and give it a last time."""
+        if self.root == EMPTY and self._touched is None:
+            return self.delta.pop(key, None)  # nothing is clean above an empty index
+        found = self.get(key)
+        self.remove(key)
+        return found
 
     def twin(self, copied: Callable[[T], T]) -> Store[T]:
         """A store with the same entries; what is dirty here is copied by `copied`."""

@@ -21,7 +21,7 @@ from tallystick.kernel.evolve import MIGRATION_FAILED, Older, evolved, is_older
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
-from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, bad_output
+from tallystick.model.abi import EffectRequest, Halted, Ran, TickInput, TickOutput, bad_output
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import FAILED, RUNNING
 from tallystick.model.limits import Limits
@@ -92,6 +92,8 @@ def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
             state = ran.output.state
             kept = None if state is None else _checked_state(workflow, state)
             _check_limits(workflow, workflow.limits, ran, kept)
+            if ran.output.result is not None and not ran.written:
+                _check_result(ran.output.result)
         except TickFault as why:
             return Halted(why.code, why.message, ran.fuel, ran.engine)
     return ran
@@ -175,19 +177,45 @@ class _Reading:
 # tidy: the records of a tick, in their order.
 def _frame(turn: Turn, ran: Ran) -> Frame:
     world, workflow, cell, mail, _, newer = turn
-    output, _, _, _, moved, _ = ran
-    state, status, _, _, events, effects, _, _, _, _ = output
+    output, envelope, fuel, engine, moved, written = ran
+    state, status, result, reason, events, effects, ann, logs, metrics, blobs = output
     if state is not None and not (type(state) is Admitted and state.schema is workflow.state):
         state = _checked_state(workflow, state)
     limits = workflow.limits
-    _check_limits(workflow, limits, ran, state)
+    noted = reason is not None or logs or metrics or blobs
+    # Nearly every output is small and plain, which few looks tell; others are asked one by one.
+    size = len(envelope)
+    small = size <= limits.state_bytes_max and size <= limits.output_bytes_max
+    if not small or len(effects) > limits.effects_max or events or noted or ann is not None:
+        _check_limits(workflow, limits, ran, state)
+    if result is not None and not written:
+        _check_result(result)
     draft = Draft(world)
     draft.hops = hops = mail.hops + 1
-    draft.append(_ticked(draft, turn, ran, state))
+    before = cell.state_hash
+    after = inline = None
+    size = 0
+    if state is not None:
+        data = state.bytes
+        size = len(data)
+        after = sha256(data).digest()
+        if size <= INLINE_STATE_MAX:
+            inline = None if after == before else data
+        elif after != before:
+            draft.blobs[after] = data
+    fields = (
+        workflow.name, cell.id.key, workflow.hash, workflow.module_hash, mail.seq, mail.index,
+        cell.born_seq, size, workflow.state_version, status, sha256(envelope).digest(),
+        len(events), len(effects), fuel, engine, before, after, inline, None, result, ann,
+        None, None, None,
+    )  # fmt: skip
+    ticked = make(Ticked, fields)
+    records = draft.records
+    records.append(_with_notes(draft, ticked, output) if noted else ticked)
     if newer is not None and newer.migrated is not None:
-        draft.append(newer.migrated)
+        records.append(newer.migrated)
     if moved:
-        draft.append(CellUnpinned(workflow.name, cell.id.key, "checkpoint"))
+        records.append(CellUnpinned(workflow.name, cell.id.key, "checkpoint"))
     # What this tick causes finds its cell as the tick leaves it: an ended one is not woken.
     ended = state is None or status != RUNNING
     if ended:
@@ -195,20 +223,30 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     for event in events:
         emit(draft, workflow, cell, event)
     if effects:
-        asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
-        opened: list[Opened | None] = []
-        for wanted in effects:
-            opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
-        if len(cell.inflight) + len(draft.opened) > limits.inflight_max:
-            _bound("inflight_max", limits.inflight_max, len(cell.inflight) + len(draft.opened))
-        _derive(draft, asking, opened)
+        _ask(draft, turn, effects)
     if hops > limits.hops_max:
         _check_hops(draft, workflow)
     if ended:
         _finish(draft, turn, output)
-    elif cell.pin is not None and not moved and _rests(draft, turn):
-        draft.append(CellUnpinned(workflow.name, cell.id.key, "rest"))
+    else:
+        assert state is not None, "a cell without a state has ended"
+        workflow.state.expect(state)  # by the next tick of this cell
+        if cell.pin is not None and not moved and _rests(draft, turn):
+            records.append(CellUnpinned(workflow.name, cell.id.key, "rest"))
     return draft.frame(make(Answer, ("ticked", world.seq + 1, None, None)))
+
+
+def _ask(draft: Draft, turn: Turn, effects: tuple[EffectRequest, ...]) -> None:
+    """Admit or deny what the tick asks for, and derive what follows at once."""
+    world, workflow, cell, _, _, _ = turn
+    asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
+    opened: list[Opened | None] = []
+    for wanted in effects:
+        opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
+    count = len(cell.inflight) + len(draft.opened)
+    if count > workflow.limits.inflight_max:
+        raise LimitExceeded("inflight_max", workflow.limits.inflight_max, count)
+    _derive(draft, asking, opened)
 
 
 def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:
@@ -222,8 +260,8 @@ def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:
 
 
 def _check_limits(workflow: Workflow, limits: Limits, ran: Ran, state: Admitted | None) -> None:
-    output, envelope, _, _, _, written = ran
-    _, _, result, _, events, effects, ann, logs, metrics, blobs = output
+    output, envelope, _, _, _, _ = ran
+    _, _, _, _, events, effects, ann, logs, metrics, blobs = output
     size = 0 if state is None else len(state.bytes)
     if size > limits.state_bytes_max:
         raise LimitExceeded("state_bytes_max", limits.state_bytes_max, size)
@@ -236,11 +274,14 @@ def _check_limits(workflow: Workflow, limits: Limits, ran: Ran, state: Admitted 
         raise LimitExceeded("events_max", limits.events_max, len(events))
     if logs or metrics or ann is not None or blobs:
         _check_notes(workflow, output, limits)
-    if result is not None and not written:
-        try:
-            canon.decode(result)
-        except NotCanonical as why:
-            raise bad_output(f"result is not a canonical document: {why.message}") from why
+
+
+def _check_result(result: bytes) -> None:
+    """What a lane has not written itself is read before it is kept."""
+    try:
+        canon.decode(result)
+    except NotCanonical as why:
+        raise bad_output(f"result is not a canonical document: {why.message}") from why
 
 
 def _check_notes(workflow: Workflow, output: TickOutput, limits: Limits) -> None:
@@ -271,52 +312,17 @@ def _bound(name: str, most: int, got: int) -> None:
         raise LimitExceeded(name, most, got)
 
 
-# tidy: one record, all of its fields.
-def _ticked(draft: Draft, turn: Turn, ran: Ran, state: Admitted | None) -> Ticked:
-    _, workflow, cell, mail, _, _ = turn
-    output, envelope, fuel, engine, _, _ = ran
-    _, status, result, reason, events, effects, ann, logs, metrics, blobs = output
-    before = cell.state_hash
-    after = inline = None
-    size = 0
-    if state is not None:
-        data = state.bytes
-        size = len(data)
-        after = sha256(data).digest()
-        if after != before:
-            if size <= INLINE_STATE_MAX:
-                inline = data
-            else:
-                draft.blobs[after] = data
+def _with_notes(draft: Draft, ticked: Ticked, output: TickOutput) -> Ticked:
+    """The record of a tick that says more than its state: a reason, logs, metrics, blobs."""
+    _, _, _, reason, _, _, _, logs, metrics, blobs = output
     if blobs:
         draft.blobs.update({canon.raw_of(text): data for text, data in blobs.items()})
-    fields = (
-        workflow.name,
-        cell.id.key,
-        workflow.hash,
-        workflow.module_hash,
-        mail.seq,
-        mail.index,
-        cell.born_seq,
-        size,
-        workflow.state_version,
-        status,
-        sha256(envelope).digest(),
-        len(events),
-        len(effects),
-        fuel,
-        engine,
-        before,
-        after,
-        inline,
-        None if reason is None else dict(reason),
-        result,
-        ann,
-        [dict(entry) for entry in logs] if logs else None,
-        dict(metrics) if metrics else None,
-        [canon.raw_of(text) for text in blobs] if blobs else None,
+    return ticked._replace(
+        reason=None if reason is None else dict(reason),
+        logs=[dict(entry) for entry in logs] if logs else None,
+        metrics=dict(metrics) if metrics else None,
+        blobs=[canon.raw_of(text) for text in blobs] if blobs else None,
     )
-    return make(Ticked, fields)
 
 
 def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:

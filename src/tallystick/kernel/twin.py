@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from tallystick.kernel.levels import Levels
-from tallystick.kernel.parts import NO_BONDS, NO_MAIL, Cell, Fence, Intent, Keyed
+from tallystick.kernel.parts import NO_MAIL, Cell, Fence, Intent, Keyed, bonds_of
 from tallystick.kernel.world import World
 
 T = TypeVar("T", World, Cell, Intent, Keyed)
@@ -55,16 +55,14 @@ def _copied(entry: T) -> T:
 def _cell(cell: Cell) -> Cell:
     made = _copied(cell)
     made.mailbox = deque(cell.mailbox) if cell.mailbox else NO_MAIL
-    made.inflight = dict(cell.inflight) or NO_BONDS
-    made.keyed = dict(cell.keyed) or NO_BONDS
-    made.callers = dict(cell.callers) or NO_BONDS
+    made.inflight = bonds_of(cell.inflight)
+    made.keyed = bonds_of(cell.keyed)
+    made.callers = bonds_of(cell.callers)
     return made
 
 
 def _intent(intent: Intent) -> Intent:
-    made = _copied(intent)
-    made.waiters = list(intent.waiters)
-    return made
+    return _copied(intent)
 
 
 def _fence(fence: Fence) -> Fence:

@@ -261,11 +261,19 @@ _E: Final = {name: canon.put_key(name) for name in _EFFECT}
 def write_output(output: TickOutput) -> bytes:
     """The canonical envelope of an output."""
     held, status, result, reason, events, effects, ann, logs, metrics, blobs = output
-    state = held.bytes if isinstance(held, Admitted) else held
+    state = held.bytes if type(held) is Admitted else _raw(held)
     rare = events or logs or metrics or blobs or reason is not None or ann is not None
-    if state is not None and not rare:
-        return _write_plain(state, status, result, effects)
-    return _write_walked(output, state)
+    if rare or state is None:
+        return _write_walked(output, state)
+    # A state, a status, a result and effects: what nearly every tick answers.
+    said, n = b"", 1 if status == RUNNING else 2
+    if result is not None:
+        said = _RESULT + _OCTETS[len(result)] + result
+        n += 1
+    if not effects:
+        return b"".join((_MAPS[n], _OCTETS[len(state)], state, said, _STATUS[status]))
+    asked = _write_effects(effects)
+    return b"".join((_MAPS[n + 1], _OCTETS[len(state)], state, said, _STATUS[status], asked))
 
 
 def _write_walked(output: TickOutput, state: bytes | None) -> bytes:
@@ -303,16 +311,6 @@ _OCTETS: Final = canon.OCTETS
 _NAMES: Final = canon.NAMES
 
 
-def _write_plain(
-    state: bytes, status: str, result: bytes | None, effects: tuple[EffectRequest, ...]
-) -> bytes:
-    """The envelope of a state, a status, a result and effects: what nearly every tick answers."""
-    n = 1 + (result is not None) + (status != RUNNING) + (len(effects) > 0)
-    said = b"" if result is None else _RESULT + _OCTETS[len(result)] + result
-    asked = _write_effects(effects) if effects else b""
-    return b"".join((_MAPS[n], _OCTETS[len(state)], state, said, _STATUS[status], asked))
-
-
 def _write_effects(effects: tuple[EffectRequest, ...]) -> bytes:
     if len(effects) == 1:  # a comprehension costs more than this one
         return _ONE_EFFECT + _write_effect(effects[0])
@@ -333,8 +331,10 @@ def _write_effect(effect: EffectRequest) -> bytes:
     name, params, issuer_ref, idempotency_key, cap_slot, timeout_ns = effect
     raw = params.bytes if isinstance(params, Admitted) else params
     slot = b"" if cap_slot is None else _CAP_SLOT + _NAMES[cap_slot]
-    out = [b"", _EFFECT_NAME, _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot]
     n = 2 if cap_slot is None else 3
+    if issuer_ref is None and timeout_ns is None and idempotency_key is None:
+        return b"".join((_EFFECTS[n], _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot))
+    out = [b"", _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot]
     if issuer_ref is not None:
         out.append(_E["issuer_ref"] + canon.put_text(issuer_ref))
         n += 1
@@ -344,11 +344,11 @@ def _write_effect(effect: EffectRequest) -> bytes:
     if idempotency_key is not None:
         out.append(_E["idempotency_key"] + canon.put_bytes(idempotency_key))
         n += 1
-    out[0] = canon.head(5, n)
+    out[0] = _EFFECTS[n]
     return b"".join(out)
 
 
-_EFFECT_NAME: Final = _E["effect"]
+_EFFECTS: Final = tuple(canon.head(5, n) + _E["effect"] for n in range(7))
 _PARAMS: Final = _E["params"]
 _CAP_SLOT: Final = _E["cap_slot"]
 

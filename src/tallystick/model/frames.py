@@ -95,7 +95,13 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
     """Encode and chain the records of one frame; `seq` is the number of the first."""
     n = len(records)
     assert n, "a frame holds at least one record"
-    out = [_HEAD, _NUMBERS[seq], _PREV, prev, _PLACES[world, n]]
+    place = _PLACES[world, n]
+    if n == 1:
+        record = records[0]
+        put = _PUT[type(record)](record)
+        body = b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, place, put))
+        return make(Sealed, (world, seq, seq, prev, sha256(body).digest(), body))
+    out = [_HEAD, _NUMBERS[seq], _PREV, prev, place]
     for record in records:
         out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
     body = b"".join(out)

@@ -123,7 +123,7 @@ def _plain_state(workflow: Workflow, data: bytes) -> Any:
 
 
 def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput:
-    if not isinstance(answer, Outcome):
+    if type(answer) is not Outcome and not isinstance(answer, Outcome):
         answer = Outcome(answer)
     state = answer.state
     if state is not None:
@@ -179,7 +179,8 @@ def _effects(catalogue: Catalogue, asked: Sequence[Mapping[str, Any]]) -> tuple[
 
 
 def _effect(catalogue: Catalogue, raw: Mapping[str, Any]) -> EffectRequest:
-    effect = catalogue.effects.get(str(raw.get("effect")))
+    name = raw.get("effect")
+    effect = catalogue.effects.get(name if type(name) is str else str(name))
     params = _document(None if effect is None else effect.params, raw.get("params"))
     return read_effect(raw, params)
 

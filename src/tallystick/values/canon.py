@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import struct
 from hashlib import sha256
+from itertools import repeat
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical, SchemaMismatch
@@ -32,8 +33,8 @@ INT_MAX: Final = 2**64 - 1
 FLOAT_INTEGRAL_MAX: Final = 2**53
 
 # Short keys recur in every record; their encodings are kept, and so is the order of whole maps.
-# The memories are bounded and forget everything when full, so that keys chosen by a stranger can
-# neither grow them nor keep ours out for good.
+# The memories are bounded and forget all when full: a stranger's keys can neither grow them nor
+# keep ours out for good.
 _KEYS: dict[str, bytes] = {}
 _KEYS_MAX: Final = 4096
 _KEY_BYTES_MAX: Final = 65
@@ -74,18 +75,18 @@ class _Names(dict[str, bytes]):
 
 
 class _Numbers(dict[int, bytes]):
-    """Encoded numbers: a place in history is written several times while it is new.
-
-    It forgets everything when full, because the old ones do not come again.
-    """
+    """Encoded numbers: a place in history is written several times while it is new."""
 
     def __missing__(self, number: int) -> bytes:
-        # What comes one after the other, as places do, is made in small lots.
-        stop = number + (16 if number - 1 in self and number < 0x100000000 else 1)
         if len(self) >= _NUMBERS_MAX:
-            self.clear()
-        self.update([(near, put_int(near)) for near in range(number, stop)])
-        return self[number]
+            self.clear()  # the old ones do not come again
+        made = self[number] = put_int(number)
+        if number > 0 and len(made) in _LOTS and number - 1 in self:
+            # What comes one after the other, as places do, is made in lots of one width.
+            first, pack, end = _LOTS[len(made)]
+            lot = range(number, min(number + 64, end))
+            self.update(zip(lot, map(pack, repeat(first), lot), strict=False))
+        return made
 
 
 # For prepared encoders, which join the pieces themselves without a call for each.
@@ -95,6 +96,7 @@ NUMBERS: Final[dict[int, bytes]] = _Numbers()
 _HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
 _HEAD64: Final = struct.Struct(">BQ")
+_LOTS: Final = {3: (0x19, _HEAD16.pack, 0x10000), 5: (0x1A, _HEAD32.pack, 0x100000000)}
 _F16: Final = struct.Struct(">e")
 _F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")
@@ -495,6 +497,4 @@ def raw_of(text: str) -> bytes:
 
 def tagged(type_name: str, fields: dict[str, Any]) -> bytes:
     """H(type, **fields): the digest of one of our own structures, separated by `$type`."""
-    body = dict(fields)
-    body["$type"] = type_name
-    return sha256(encode(body)).digest()
+    return sha256(encode({**fields, "$type": type_name})).digest()

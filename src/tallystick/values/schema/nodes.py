@@ -101,6 +101,15 @@ def base_of(node: Type) -> Type:
     return node
 
 
+def is_flat(node: Type) -> bool:
+    """True for a record that holds nothing which could be changed in place."""
+    node = bare(node)
+    if not isinstance(node, Record):
+        return False
+    kinds = [base_of(field) for _, field in node.fields]
+    return all(isinstance(kind, Scalar) and kind.kind != "json" for kind in kinds)
+
+
 def holds_secret(node: Type) -> bool:
     """True when a secret position is this one or inside it."""
     match node:

@@ -36,6 +36,7 @@ TAG_KEY: Final = canon.put_text("$tag")
 VALUE_KEY: Final = canon.put_text("$value")
 _TEXT_HEADS: Final = tuple(canon.head(3, n) for n in range(256))
 _NATURALS: Final = tuple(canon.head(0, n) for n in range(256))
+_NUMBERS_MAX: Final = 512
 _head = canon.head
 
 
@@ -164,8 +165,8 @@ class _Numbers(dict[int, bytes]):
         if not self._low <= number <= self._high:
             raise Misfit("out_of_range")
         made = self._key + canon.put_int(number)
-        if 0 <= number < 256:
-            self[number] = made
+        if len(self) < _NUMBERS_MAX:
+            self[number] = made  # amounts and counts recur
         return made
 
 
@@ -184,11 +185,12 @@ def _ready(key: bytes, field: Type) -> tuple[type | None, dict[int, bytes]]:
 
 # tidy: the two commonest kinds of field are written in place; a call costs more than they do
 def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
-    parts: list[tuple[str, type | None, dict[int, bytes], bytes, Put]] = []
+    parts: list[tuple[str, type | None, dict[int, bytes], Put]] = []
     for name, field in fields:
         key = canon.put_text(name)
         kind, ready = _ready(key, field)
-        parts.append((name, kind, ready, key, compile_put(field, lens, depth + 1)))
+        behind = _behind_key(key, is_option(field), compile_put(field, lens, depth + 1))
+        parts.append((name, kind, ready, behind))
     steps = tuple(parts)
     count = len(parts)
     opening = canon.head(5, count)
@@ -202,18 +204,14 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
             value = whole(value)
         result: dict[str, Any] = {}
         emit(opening)
-        for name, kind, ready, key, put_field in steps:
+        for name, kind, ready, put_field in steps:
             given = value.get(name, ABSENT)
             came = type(given)
             if came is not kind:
-                if given is ABSENT:
-                    raise Misfit("missing_field")
-                emit(key)
                 result[name] = put_field(given, emit)
             elif came is str:
                 raw = given.encode()
-                emit(ready[len(raw)])
-                emit(raw)
+                emit(ready[len(raw)] + raw)
                 result[name] = given
             else:
                 emit(ready[given])
@@ -221,6 +219,22 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
         return result
 
     return put_record
+
+
+def _behind_key(key: bytes, optional: bool, put_value: Put) -> Put:
+    """The closure of a field, its key included; a field that may be null is so nearly always."""
+    null = key + NULL
+
+    def put_field(value: Any, emit: Emit) -> Any:
+        if value is None and optional:
+            emit(null)
+            return None
+        if value is ABSENT:
+            raise Misfit("missing_field")
+        emit(key)
+        return put_value(value, emit)
+
+    return put_field
 
 
 def _completed(fields: tuple[tuple[str, Type], ...]) -> Callable[[Any], dict[Any, Any]]:
