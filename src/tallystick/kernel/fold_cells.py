@@ -129,6 +129,7 @@ def _taken(world: World, cell: Cell, ended: bool) -> Mail:
     return mail
 
 
+# tidy: all that one tick changes in its cell.
 def ticked(world: World, record: records.Ticked) -> None:
     """A delivery was handled: the cell has its next state and status."""
     workflow, key, workflow_hash, input_seq, size, version, status, before, after, state = _OF_TICK(
