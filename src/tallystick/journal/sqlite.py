@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -44,12 +44,14 @@ from tallystick.journal.refusals import no_snapshot, world_exists, world_has_for
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.sqlite_tables import OWNED, connect, first, make_tables, one
 from tallystick.journal.tail import Bell, follow
+from tallystick.journal.torn import log_of, torn_bytes
 from tallystick.model.frames import GENESIS, Sealed
 
 SPILL_BYTES: Final = 1024 * 1024
 WAL_PASSIVE_BYTES: Final = 16 * 1024 * 1024
 WAL_TRUNCATE_BYTES: Final = 64 * 1024 * 1024
 MADE_BY: Final = "tallystick"
+TORN: Final = "torn_bytes"  # of the log, that no commit covers and nobody was told of yet
 
 _MOVE: Final = (
     "UPDATE world SET head_seq=?, head_hash=? WHERE id=? AND epoch=? AND head_seq=? AND head_hash=?"
@@ -80,6 +82,7 @@ class SqliteJournal(SqliteReader):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not (folder / DATABASE).exists():
             (folder / DATABASE).touch(mode=0o600)  # its helpers get the same mode
+        log = log_of(folder / DATABASE)
         self._begin(folder, connect(folder / DATABASE, vfs=vfs))
         self._vfs = vfs
         self._spill_bytes = spill_bytes
@@ -101,8 +104,19 @@ class SqliteJournal(SqliteReader):
             # before anything is written to it, or nothing is opened.
             first(self._db, "SELECT 1 FROM sqlite_schema LIMIT 1")  # the log is there from now on
             sync_folder(folder)
+            torn = 0 if log is None else torn_bytes(log, self._db)
             about = {"node_id": str(uuid4()), "created_ns": now_ns(), "made_by": MADE_BY}
             make_tables(self._db, about)
+            self._cut(torn)
+
+    def _cut(self, torn: int) -> None:
+        """Remember what SQLite left out, until somebody has told of it, and end the log there."""
+        if not torn:
+            return
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (TORN, torn))
+        with suppress(apsw.BusyError):  # somebody reads: the next opening finds it again
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def close(self) -> None:
         """Let go of the file; a sound journal leaves no WAL behind."""

@@ -21,7 +21,7 @@ from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.backup import RESTORED
 from tallystick.journal.base import Reader
-from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite import TORN, SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.world import Settings
@@ -126,7 +126,10 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
             forbid_core_dumps()
             ports = ExecutorPorts(files.root, bindings, node.clock.now_ns)
             serve_executors(node, ports, executors)
+            node.watching.serve()
         await _open_worlds(node, passive=passive)
+        if not passive:
+            await _tell_torn(node)
         count = len(node.engine.worlds)
         node.log.say("info", "node.opened", f"{count} worlds are open", node=config.node.name)
         await node.watching.start()
@@ -190,6 +193,15 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
         node.log.say("info", "world.opened", node.name_of(row.world), world=row.world, seq=head)
         if not passive:
             node.resume.begin(row.world, head)
+
+
+async def _tell_torn(node: Node) -> None:
+    """Say once that the log ended in a commit that was never finished."""
+    torn = (await node.read(_about)).get(TORN, 0)
+    if torn:
+        message = f"{torn} bytes of a commit that was never finished were cut from the log"
+        node.log.say("warning", "journal.tail_cut", message, bytes=torn)
+        await node.write(lambda journal: journal.set_meta(**{TORN: 0}))
 
 
 def _about(reader: Reader) -> dict[str, Any]:

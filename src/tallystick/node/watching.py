@@ -34,13 +34,19 @@ class Watching:
         self.lookouts: dict[str, Lookout] = {}
         watch_gauges(node.metrics, self.lookouts)
 
+    def serve(self) -> None:
+        """Let writes go where they went before.
+
+        Called before worlds open: what was on its way when the node ended is tried again at once.
+        """
+        for kept in self.workspaces.rows.values():
+            self._serve(kept)
+
     async def start(self) -> None:
         """Watch what is registered for the worlds that are here."""
         for kept in list(self.workspaces.rows.values()):
-            if kept.world in self._node.engine.worlds:
-                self._serve(kept)
-                if not self._node.passive:
-                    self._watch(kept)
+            if kept.world in self._node.engine.worlds and not self._node.passive:
+                self._watch(kept)
 
     async def stop(self) -> None:
         """Watch no more."""
