@@ -17,6 +17,8 @@ _SLOTS: Final = {
     "human": "sys/human@1",
     "flow": "sys/workflow@1",
 }
+# Args of a megabyte leave as a blob of the tick that makes their token.
+_LIMITS: Final = {"output_bytes_max": 16 << 20}
 
 
 def play_documents() -> list[dict[str, Any]]:
@@ -31,6 +33,7 @@ def play_documents() -> list[dict[str, Any]]:
                 "grants": [{"name": f"play_{slot}", "cap": cap} for slot, cap in _SLOTS.items()],
                 "policies": [_POLICY],
             },
+            "limits": dict(_LIMITS),
             "module_bindings": {
                 WORKFLOW: {"slots": {slot: f"play_{slot}" for slot in _SLOTS}},
             },
