@@ -60,7 +60,7 @@ def _mermaid(document: Mapping[str, Any], held: Mapping[str, tuple[int, int]]) -
         lines.append(f'  s{i}["{_label(step, held)}"]')
     for start, end, guard, wide in _arcs(document):
         arrow = "==>" if wide else "-->"
-        text = guard.replace('"', "#quot;").replace("|", "#124;")
+        text = " ".join(guard.split()).replace('"', "#quot;").replace("|", "#124;")
         lines.append(f"  s{start} {arrow}" + (f'|"{text}"| s{end}' if text else f" s{end}"))
     return "\n".join(lines) + "\n"
 
