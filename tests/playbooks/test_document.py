@@ -254,3 +254,22 @@ def test_loops_know_their_scope() -> None:
     """P122, near miss: `iter` and `set_iter` are at home in a loop."""
     text = ONE + "    " + LOOP + "\n    set_ctx: {x: '{{ iter.n }}'}\n"
     assert judge(text)[1] == []
+
+
+@pytest.mark.clause("N-01")
+@pytest.mark.parametrize(
+    ("step", "code", "word"),
+    [
+        ("step: a, tool: {kind: htpp, url: x}", "P110", "http"),
+        ("step: a, tool: {kind: python, cod: x, code_b64: eA==}", "P112", "code"),
+        ("step: a, toool: {kind: noop}, next: {arcs: []}", "P108", "tool"),
+        ("step: first, next: {arcs: [{step: frist}]}", "P119", "first"),
+        ("step: a, next: {spec: {mode: inclusve}, arcs: []}", "P118", "inclusive"),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_with_the_word(step: str, code: str, word: str) -> None:
+    """PB-01: an unknown word close to a known one is met with that one."""
+    head = "apiVersion: tally/v1\nkind: Playbook\nmetadata: {name: a}\n"
+    _, findings = judge(head + f"workflow:\n  - {{{step}}}\n")
+    hints = [finding.hint for finding in findings if finding.code == code]
+    assert f"did you mean {word}?" in " ".join(hints), findings

@@ -175,7 +175,8 @@ class SqlExecutor:
     def _refused(self, job: Job, *, write: bool, verb: str) -> Failed | None:
         database = self._settings.databases.get(job.params["db"])
         if database is None:
-            return Failed("not_found", "sql.db_unknown", "no such database is configured")
+            message = "no such database is configured: name it in [executors.sql] dbs of tally.toml"
+            return Failed("not_found", "sql.db_unknown", message)
         question = {"cap_params": job.grant or {}, "params": job.params, "effect": job.effect}
         answer = builtin("sql", question)
         if not answer.ok:

@@ -18,7 +18,7 @@ from tallystick.playbooks.document_steps import read_step, step_name
 from tallystick.playbooks.document_tasks import read_task
 from tallystick.playbooks.finding import BadPlaybook
 from tallystick.playbooks.kinds import KINDS
-from tallystick.playbooks.reading import NAME, Reading
+from tallystick.playbooks.reading import NAME, Reading, meant
 from tallystick.values import canon
 from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, Path, read
@@ -121,7 +121,7 @@ def _document(reading: Reading, value: Any) -> dict[str, Any] | None:
 def _root(reading: Reading, value: Mapping[str, Any]) -> None:
     for key in value:
         if key not in _ROOT and not key.startswith("x-"):
-            hint = "use workload or ctx" if key == "vars" else f"known: {', '.join(sorted(_ROOT))}"
+            hint = "use workload or ctx" if key == "vars" else meant(key, _ROOT)
             reading.report("P105", (key,), f"a playbook has no key {key}", hint)
     if value.get("apiVersion") not in VERSIONS:
         hint = f"one of {', '.join(VERSIONS)}"
@@ -176,7 +176,7 @@ def _executor(reading: Reading, value: Any) -> dict[str, Any]:
     for key, known in (("tools", frozenset(KINDS)), ("features", FEATURES)):
         for wanted in requires.get(key) or ():
             if wanted not in known:
-                hint = f"known: {', '.join(sorted(known))}"
+                hint = meant(wanted, known)
                 path = (*at, "requires", key)
                 reading.report("P127", path, f"{wanted!r} of {key} is not there", hint)
     at = (*at, "spec")
@@ -253,16 +253,21 @@ def _steps(reading: Reading, value: Any) -> list[dict[str, Any]]:
 
 def _resolve(reading: Reading, step: dict[str, Any], names: list[str], path: Path) -> None:
     """Names of steps in arcs and joins must be steps."""
-    hint = f"steps: {', '.join(names)}"
     arcs = step.get("next", {}).get("arcs", ())
     for i, arc in enumerate(arcs):
         if arc["step"] not in names:
             at = (*path, "next", "arcs", i)
-            reading.report("P119", at, f"arc to {arc['step']!r}, which is no step", hint)
+            reading.report(
+                "P119",
+                at,
+                f"arc to {arc['step']!r}, which is no step",
+                meant(arc["step"], names, "steps"),
+            )
     join = step.get("join", {})
     wanted = [*join.get("steps", ()), *([join["of"]] if "of" in join else [])]
     for name in wanted:
         if name not in names:
+            hint = meant(name, names, "steps")
             reading.report("P123", (*path, "join"), f"{name!r} is no step", hint)
 
 
@@ -270,7 +275,7 @@ def _ends(reading: Reading, spec: dict[str, Any], names: list[str]) -> None:
     for key in ("entry_step", "final_step"):
         if spec[key] is not None and spec[key] not in names:
             at = ("executor", "spec", key)
-            hint = f"steps: {', '.join(names)}"
+            hint = meant(spec[key], names, "steps")
             reading.report("P120", at, f"{key} {spec[key]!r} is no step", hint)
     if spec["entry_step"] is None and names:
         spec["entry_step"] = names[0]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.playbooks.document_tasks import read_result, read_timeout, read_tool
-from tallystick.playbooks.reading import LABEL, NAME, SCOPES, Reading
+from tallystick.playbooks.reading import LABEL, NAME, SCOPES, Reading, meant
 from tallystick.values.yaml12 import Path
 
 _STEP: Final = frozenset(
@@ -27,7 +27,7 @@ def read_step(reading: Reading, given: Mapping[str, Any], path: Path, name: str)
     """One step in normal form."""
     for key in given:
         if key not in _STEP and not key.startswith("x-"):
-            hint = _OLDER.get(key, f"known: {', '.join(sorted(_STEP))}")
+            hint = _OLDER.get(key) or meant(key, _STEP)
             reading.report("P108", (*path, key), f"a step has no key {key}", hint)
     if "tool" not in given and "next" not in given:
         reading.report("P109", path, f"{name} has neither tool nor next")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.playbooks.kinds import KINDS, SPEC_KEYS, TASK_KEYS
-from tallystick.playbooks.reading import LABEL, Reading
+from tallystick.playbooks.reading import LABEL, Reading, meant
 from tallystick.values.yaml12 import Path
 
 DO: Final = ("continue", "retry", "jump", "break", "fail")
@@ -61,8 +61,7 @@ def read_task(
     """One task in normal form, or None with a finding."""
     kind = given.get("kind")
     if kind not in KINDS:
-        hint = f"known: {', '.join(sorted(KINDS))}"
-        reading.report("P110", (*path, "kind"), f"{kind!r} is no kind of tool", hint)
+        reading.report("P110", (*path, "kind"), f"{kind!r} is no kind of tool", meant(kind, KINDS))
         return None
     name = given.get("name", label)
     if not isinstance(name, str) or LABEL.match(name) is None:
@@ -91,9 +90,8 @@ def _inputs(reading: Reading, given: Mapping[str, Any], path: Path) -> dict[str,
         if word == "args":
             continue
         if word not in kind.inputs:
-            known = sorted(kind.inputs | TASK_KEYS)
-            message, hint = f"{given['kind']} has no key {key}", f"known: {', '.join(known)}"
-            reading.report("P112", (*path, key), message, hint)
+            hint = meant(key, kind.inputs | TASK_KEYS)
+            reading.report("P112", (*path, key), f"{given['kind']} has no key {key}", hint)
             continue
         # Code is passed on as it is: braces in it are its own.
         is_code = given["kind"] == "python" and word in ("code", "code_b64")
@@ -110,7 +108,7 @@ def _spec(reading: Reading, value: Any, path: Path, made: dict[str, Any]) -> Non
     for key in spec:
         if key not in SPEC_KEYS and not key.startswith("x-"):
             placed = key in KINDS[made["kind"]].inputs
-            hint = "move it up, beside kind" if placed else f"known: {', '.join(sorted(SPEC_KEYS))}"
+            hint = "move it up, beside kind" if placed else meant(key, SPEC_KEYS)
             reading.report("P112", (*path, key), f"spec has no key {key}", hint)
     read_timeout(reading, spec, path, made)
     if "policy" in spec:

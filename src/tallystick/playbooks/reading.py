@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
 from tallystick.values.findings import Finding, spelled
+from tallystick.values.names import nearest
 from tallystick.values.yaml12 import Path, Source
 
 NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
@@ -33,6 +34,13 @@ SCOPES: Final = frozenset(
 )
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)\Z")
 _UNITS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+
+
+def meant(word: Any, known: Iterable[str], what: str = "known") -> str:
+    """A hint for an unknown word: the one that was probably meant, and all that there are."""
+    names = sorted(known)
+    close = nearest(word, names) if isinstance(word, str) else ""
+    return f"{close} {what}: {', '.join(names)}".strip()
 
 
 class Reading:
@@ -71,15 +79,15 @@ class Reading:
         names = frozenset(known)
         for key in given:
             if key not in names and not key.startswith("x-"):
-                hint = f"known: {', '.join(sorted(names))}"
-                self.report(code, (*path, key), f"{what} has no key {key}", hint)
+                self.report(code, (*path, key), f"{what} has no key {key}", meant(key, names))
 
     def choice(self, value: Any, words: Iterable[str], path: Path, code: str) -> str:
         """One of some words; the first of them, with a finding, for anything else."""
         known = tuple(words)
         if value in known:
             return str(value)
-        self.report(code, path, f"{value!r} is not one of {', '.join(known)}")
+        hint = nearest(value, known) if isinstance(value, str) else ""
+        self.report(code, path, f"{value!r} is not one of {', '.join(known)}", hint)
         return known[0]
 
     def flag(self, value: Any, path: Path, code: str) -> bool:
