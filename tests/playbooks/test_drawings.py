@@ -46,10 +46,10 @@ def as_json(text: str) -> Graph:
     """The net as its JSON form says it: the one that programs read anyway."""
     told = json.loads(text)
     nodes = {f"s{i}": row["step"] for i, row in enumerate(told["steps"])}
-    edges = [
-        (f"s{arc['from']}", f"s{arc['to']}", " ".join((arc["when"] or "").split()), arc["inclusive"])
-        for arc in told["arcs"]
-    ]  # fmt: skip
+    edges = []
+    for arc in told["arcs"]:
+        guard = " ".join((arc["when"] or "").split())
+        edges.append((f"s{arc['from']}", f"s{arc['to']}", guard, arc["inclusive"]))
     return Graph(nodes, edges)
 
 

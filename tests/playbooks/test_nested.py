@@ -66,8 +66,9 @@ def test_nested_joins(case: str) -> None:
 
     text = net(row.inner, row.outer)
     if row.lost:
-        on = f"step: {row.lost}, {WORK}, next: {{arcs: [{{step: "
-        text = text.replace(on, on.replace("{step: ", "{when: \"{{ event.name == 'step.done' }}\", step: "))  # fmt: skip
+        on = f"step: {row.lost}, {WORK}, next: {{spec: {{mode: exclusive}}, arcs: [{{"
+        assert on in text
+        text = text.replace(on, on + "when: \"{{ event.name == 'step.done' }}\", ")
     stage = Stage(text).play(worker)
     assert [told["step"] for told in stage.told("join.fired")] == row.fired
     assert stage.net["counts"]["absorbed"] == row.absorbed
