@@ -4,6 +4,8 @@ Cells are made by real events and parked by snapshots; the blob store is a file,
 the kernel's own.
 At each size, ticks go to new cells, to cells picked at random among all (cold: read from the
 index), and to a few that stay in use (hot).
+The worlds of all sizes stand side by side, and their ticks are taken in turns, so that a busy
+moment of the machine falls on every size alike.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ from tests.rig import WORLD, Rig
 CHUNK = 50_000  # cells between two snapshots
 TOUCHED = 20_000  # ticks of a fresh process: enough to fill its caches
 DIRTY = 1_000
-TICKS = 2_000
+ROUNDS = 20
+TICKS = 100  # of each kind, at each size, in each round
 HOT = 100
 INTENTS_MAX = 100_000
+KINDS = ("hot", "new", "cold")
 
 
 def settled_rss() -> int:
@@ -56,13 +60,15 @@ def settled_rss() -> int:
 class Field:
     """A world of counters over a file, and how many there are."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "scale.db"
+    def __init__(self, folder: Path, size: int) -> None:
+        self.path = folder / f"scale-{size}.db"
         self.journal = DiskJournal(self.path)
         self.rig = Rig(counter.documents(), counter.FUNCTIONS, journal=self.journal)  # type: ignore[arg-type]  # the same contract on disk
         self.loop = Loop(self.rig)
+        self.size = size
         self.cells = 0
         self.rng = Random(7)
+        self.watches = {kind: Stopwatch(20) for kind in KINDS}
 
     def add(self, number: int) -> None:
         """An event to one counter."""
@@ -79,49 +85,72 @@ class Field:
         assert ticket.error is None, str(ticket.error)
         return took / 1e9
 
-    def grow(self, upto: int) -> None:
-        """New cells up to a number, parked chunk by chunk."""
-        while self.cells < upto:
-            for _ in range(min(CHUNK, upto - self.cells)):
+    def grow(self) -> None:
+        """New cells up to its size, parked chunk by chunk."""
+        while self.cells < self.size:
+            for _ in range(min(CHUNK, self.size - self.cells)):
                 self.add(self.cells)
                 self.cells += 1
             self.park()
 
-    def ticks(self, numbers: list[int]) -> dict[str, Any]:
-        """Ticks of these counters, in windows."""
-        watch = Stopwatch(20)
-        for number in numbers:
-            self.add(number)
-            watch.add(1)
-        return watch.stop().report()
+    def ticks(self, turn: int) -> None:
+        """One round of ticks of each kind; in the first the caches are filled, and none counts."""
+        numbers = {
+            "hot": [n % HOT for n in range(TICKS)],
+            "new": [10**9 + turn * TICKS + n for n in range(TICKS)],
+            "cold": [self.rng.randrange(self.size) for _ in range(TICKS)],
+        }
+        for kind in KINDS:
+            watch = self.watches[kind]
+            watch.go_on()
+            for number in numbers[kind]:
+                self.add(number)
+                watch.add(1)
+            watch.rest()
+
+    def begin(self) -> None:
+        """Forget what the first round took."""
+        self.watches = {kind: Stopwatch(20) for kind in KINDS}
 
 
-def at_size(field: Field, size: int) -> dict[str, Any]:
-    """All figures at one number of cells."""
-    field.grow(size)
-    store = field.rig.world.cells[counter.COUNTER]
-    before = field.journal.counts()
-    blobs = before["blobs"]
-    dirty = min(DIRTY, size // 10)
-    for number in field.rng.sample(range(size), dirty):
+def snapshot_of(field: Field) -> dict[str, Any]:
+    """What a snapshot of some dirty cells costs and writes."""
+    before = field.journal.counts()["blobs"]
+    dirty = min(DIRTY, field.size // 10)
+    for number in field.rng.sample(range(field.size), dirty):
         field.add(number)
     seconds = field.park()
-    written = field.journal.counts()["blobs"] - blobs
-    some = min(TICKS, size)
-    cold = field.ticks(field.rng.sample(range(size), some))
-    hot = field.ticks([n % HOT for n in range(TICKS)])
-    new = field.ticks([10**9 + size * 10 + n for n in range(TICKS)])
+    written = field.journal.counts()["blobs"] - before
+    return {"dirty": dirty, "ms": round(seconds * 1e3, 1), "blobs": written, "before": before}
+
+
+def grown(fields: list[Field]) -> list[dict[str, Any]]:
+    """All figures of each size; ticks are taken of all sizes in turns."""
+    snapshots = []
+    for field in fields:
+        field.grow()
+        snapshots.append(snapshot_of(field))
+    for turn in range(ROUNDS + 1):
+        for field in fields:
+            field.ticks(turn)
+            if turn == 0:
+                field.begin()
+    return [at_size(*pair) for pair in zip(fields, snapshots, strict=True)]
+
+
+def at_size(field: Field, snapshot: dict[str, Any]) -> dict[str, Any]:
+    """All figures at one number of cells."""
     field.park()
+    size = field.size
+    ticks = {f"tick_{kind}": field.watches[kind].stop().report() for kind in KINDS}
     return {
         "cells": size,
         "records": field.rig.world.seq,
         "memory": parked(field, size),
-        "dirty_entries": len(store.delta),
-        "tick_new": new,
-        "tick_cold": cold,
-        "tick_hot": hot,
-        "snapshot": {"dirty": dirty, "ms": round(seconds * 1e3, 1), "blobs": written},
-        "blobs": blobs,
+        "dirty_entries": len(field.rig.world.cells[counter.COUNTER].delta),
+        **ticks,
+        "snapshot": {name: snapshot[name] for name in ("dirty", "ms", "blobs")},
+        "blobs": snapshot["before"],
         "fork": fork(field, size),
         "open_ms": opened(field),
     }
@@ -185,9 +214,10 @@ def measure(sizes: list[int], children: list[int]) -> dict[str, Any]:
     """Growth at each size, and joins of each width."""
     calm_collector()  # as a node has it
     with tempfile.TemporaryDirectory() as folder:
-        field = Field(Path(folder))
-        rows = [at_size(field, size) for size in sizes]
-        field.journal.close()
+        fields = [Field(Path(folder), size) for size in sizes]
+        rows = grown(fields)
+        for field in fields:
+            field.journal.close()
     return {
         "path": "pure" if str(tick.__file__).endswith(".py") else "compiled",
         "sizes": rows,

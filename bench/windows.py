@@ -51,8 +51,21 @@ class Stopwatch:
         self._pending = 0
         self.units = 0
         self.windows: list[float] = []
+        self._total = self._spent = 0  # of what came before the last rest
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Count time from here on, when others had the machine meanwhile."""
         self._cpu = process_time_ns()
         self._begin = self._cut = perf_counter_ns()
+
+    def rest(self) -> None:
+        """Others have their turn; an unfinished window counts for the total alone."""
+        self._total += perf_counter_ns() - self._begin
+        self._spent += process_time_ns() - self._cpu
+        self.units += self._pending
+        self._pending = 0
+        self.go_on()
 
     def add(self, units: int) -> None:
         """So many units are done; ends the window when it is full."""
@@ -66,9 +79,9 @@ class Stopwatch:
 
     def stop(self) -> Timed:
         """The run; its last window counts for the total alone."""
-        total = perf_counter_ns() - self._begin
-        cpu = process_time_ns() - self._cpu
-        return Timed(self.units + self._pending, total, cpu, self.windows)
+        if self._pending or not self._total:
+            self.rest()
+        return Timed(self.units, self._total, self._spent, self.windows)
 
 
 def watched(items: Iterable[T], watch: Stopwatch, units: Iterable[int]) -> Iterator[T]:

@@ -134,6 +134,14 @@ def test_windows_report_the_quiet_quarter() -> None:
     assert list(watched("abcd", watch, [1, 2, 1, 1])) == list("abcd")
     timed = watch.stop()
     assert (timed.units, len(timed.windows)) == (5, 1)
+    resting = Stopwatch(2)
+    for units in (2, 1, 3):
+        resting.add(units)
+        resting.rest()  # what others do from here on is not of this run
+        before = resting.stop()
+        resting.go_on()
+    assert (before.units, len(before.windows)) == (6, 2)
+    assert resting.stop() == before
 
 
 def test_shares_of_a_profile() -> None:

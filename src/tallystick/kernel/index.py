@@ -182,16 +182,18 @@ class Nodes:
     """Reads nodes from the blob store through a bounded cache of branches.
 
     Branches near the root are read for every miss of the cell cache; leaves are read once.
-    A branch that is used moves to the end, and the oldest leave in lots: a plain dictionary needs
-    half the memory of an ordered one, and would be slow at giving up one entry at a time.
+    The oldest leave in lots: a plain dictionary needs half the memory of an ordered one, and would
+    be slow at giving up one entry at a time.
+    Once it is half full, a branch that is used moves to the end.
     """
 
-    __slots__ = ("_blobs", "_cache", "_most")
+    __slots__ = ("_blobs", "_cache", "_half", "_most")
 
     def __init__(self, blobs: Blobs, most: int = 8192) -> None:
         self._blobs = blobs
         self._cache: dict[bytes, Stored] = {}
         self._most = most
+        self._half = most // 2
 
     def keep(self, branches: Mapping[bytes, Stored]) -> None:
         """Remember branches that were just written: what is new is asked for next."""
@@ -211,9 +213,11 @@ class Nodes:
 
     def load(self, digest: bytes) -> Leaf | Stored:
         """The node of a digest; a missing or damaged one stops the world."""
-        known = self._cache.pop(digest, None)
+        cache = self._cache
+        known = cache.get(digest)
         if known is not None:
-            self._cache[digest] = known
+            if len(cache) > self._half:
+                cache[digest] = cache.pop(digest)
             return known
         data = self._blobs.get(digest)
         if data is None or sha256(data).digest() != digest:

@@ -60,6 +60,7 @@ def _set_beside(value: Any, beside: Beside) -> bytes:
 # ---- cells ----------------------------------------------------------------------------------
 
 
+# tidy: the table of one leaf, written out.
 def put_cell(cell: Cell, beside: Beside, document: Document, blobs: Blobs) -> bytes:
     """The leaf of a cell; `document` gives the value of a mailbox entry."""
     state = cell.state
@@ -71,23 +72,59 @@ def put_cell(cell: Cell, beside: Beside, document: Document, blobs: Blobs) -> by
         # Spilled: where it was kept meanwhile must not show in the leaf, nor in a root (I20).
         state = read_blob(blobs, cell.state_hash)
     bonds = _bonds(cell)
-    mail = [_put_mail(entry, document) for entry in cell.mailbox]
-    return canon.encode(
-        {
-            "key": cell.id.key,
-            "state": state,
-            "state_hash": cell.state_hash,
-            "state_version": cell.state_version,
-            "size": cell.size,
-            "last_active_ns": cell.last_active_ns,
-            "status": cell.status,
-            "born_seq": cell.born_seq,
-            "last_seq": cell.last_seq,
-            "workflow_hash": cell.workflow_hash,
-            "inflight": None if bonds is None else _set_beside(bonds, beside),
-            "mailbox": _set_beside(mail, beside) if mail else None,
-        }
+    mail = None
+    if cell.mailbox:
+        mail = _set_beside([_put_mail(entry, document) for entry in cell.mailbox], beside)
+    own = cell.id.key
+    # Every dirty cell is written for a root, so its keys stand in canonical order already.
+    return b"".join(
+        (
+            _KEY,
+            canon.OCTETS[len(own)],
+            own,
+            _SIZE,
+            canon.put_int(cell.size),
+            _STATE,
+            _NULL if state is None else canon.put_bytes(state),
+            _STATUS,
+            canon.NAMES[cell.status],
+            _MAILBOX,
+            _put_digest(mail),
+            _BORN,
+            canon.put_int(cell.born_seq),
+            _INFLIGHT,
+            _put_digest(None if bonds is None else _set_beside(bonds, beside)),
+            _LAST,
+            canon.put_int(cell.last_seq),
+            _STATE_HASH,
+            _put_digest(cell.state_hash),
+            _VERSION,
+            canon.put_int(cell.state_version),
+            _WORKFLOW_HASH,
+            _put_digest(cell.workflow_hash),
+            _ACTIVE,
+            canon.put_int(cell.last_active_ns),
+        )
     )
+
+
+_NULL: Final = b"\xf6"
+_KEY: Final = canon.PREFIX + canon.head(5, 12) + canon.put_key("key")
+_SIZE: Final = canon.put_key("size")
+_STATE: Final = canon.put_key("state")
+_STATUS: Final = canon.put_key("status")
+_MAILBOX: Final = canon.put_key("mailbox")
+_BORN: Final = canon.put_key("born_seq")
+_INFLIGHT: Final = canon.put_key("inflight")
+_LAST: Final = canon.put_key("last_seq")
+_STATE_HASH: Final = canon.put_key("state_hash")
+_VERSION: Final = canon.put_key("state_version")
+_WORKFLOW_HASH: Final = canon.put_key("workflow_hash")
+_ACTIVE: Final = canon.put_key("last_active_ns")
+
+
+def _put_digest(digest: bytes | None) -> bytes:
+    return _NULL if digest is None else b"\x58\x20" + digest
 
 
 _CELL_KEY: Final = pattern(re.escape(canon.PREFIX + canon.head(5, 12)), size("key"))

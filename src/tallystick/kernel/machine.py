@@ -57,19 +57,24 @@ def advance(world: World) -> Frame | None:
 
 def submit(world: World, given: Input) -> Frame:
     """The frame of one external input; raises Rejected or Unavailable, never mutates."""
-    frame = _submitted(world, given)
+    # The two that every order brings are asked for first: matching a class costs more.
+    if type(given) is Submit:
+        frame = submit_event(world, given)
+    elif type(given) is Settle:
+        frame = settle.settle_receipt(world, given)
+    else:
+        frame = _submitted(world, given)
     if world.active.flows or world.levels.queue:
         return drained(world, frame, given)
     return frame
 
 
 def _submitted(world: World, given: Input) -> Frame:
-    # The two that every order brings are asked for first: matching a class costs more.
-    if isinstance(given, Submit):
-        return submit_event(world, given)
-    if isinstance(given, Settle):
-        return settle.settle_receipt(world, given)
     match given:
+        case Submit():
+            return submit_event(world, given)
+        case Settle():
+            return settle.settle_receipt(world, given)
         case Assume():
             return assume(world, given)
         case Progress():

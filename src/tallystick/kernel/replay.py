@@ -20,7 +20,7 @@ from tallystick.kernel.regovern import again
 from tallystick.kernel.roots import root, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
-from tallystick.model.frames import Sealed, is_tick, open_frame, seal_frame
+from tallystick.model.frames import Sealed, is_tick, next_records, open_frame, seal_frame
 from tallystick.model.records import (
     EventAdmitted,
     IntentApproval,
@@ -77,9 +77,11 @@ def fold_frames(world: World, frames: Iterable[Sealed]) -> None:
     for frame in frames:
         if sha256(frame.body).digest() != frame.hash:
             raise _damaged(world, "its bytes do not match its hash")
-        _, seq, prev, found = open_frame(frame.body)
-        if seq != world.seq + 1 or prev != world.head:
-            raise _damaged(world, "it does not follow the frame before")
+        found = next_records(frame, world.seq + 1, world.head)
+        if found is None:
+            _, seq, prev, found = open_frame(frame.body)
+            if seq != world.seq + 1 or prev != world.head:
+                raise _damaged(world, "it does not follow the frame before")
         fold_frame(world, found, frame.hash)
 
 
@@ -126,7 +128,7 @@ def verify(world: World, frames: Iterable[Sealed], workflow: str | None = None) 
                 records += len(again)
                 fold_frame(world, again, frame.hash)
                 continue
-        _, _, _, recorded = open_frame(frame.body)
+        recorded = next_records(frame, world.seq + 1, world.head) or open_frame(frame.body)[3]
         records += len(recorded)
         found = _compare(world, recorded)
         if found is _ENGINES_OWN:

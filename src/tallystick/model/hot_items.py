@@ -8,26 +8,29 @@ The memories are bounded, because most of what they hold is a stranger's choice.
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any, Final
 
 from tallystick.values import canon
 
 MEMORY_MAX: Final = 4096
 DEPTH: Final = 3  # a field of a record, in the list of a frame's body
-_NEAR_MAX: Final = 2**32
 
 
 class _Numbers(dict[bytes, int]):
     """Natural numbers by their bytes, which the pattern has proven to be the shortest."""
 
     def __missing__(self, raw: bytes) -> int:
-        made = raw[0] if len(raw) == 1 else int.from_bytes(raw[1:], "big")
+        width = len(raw)
+        made = raw[0] if width == 1 else int.from_bytes(raw[1:], "big")
         if len(self) >= MEMORY_MAX:
             self.clear()  # places in history: the old ones do not come again
         self[raw] = made
-        # What comes one after the other, as places do, is read in small lots.
-        if 0 < made < _NEAR_MAX and canon.put_int(made - 1) in self:
-            self.update([(canon.put_int(near), near) for near in range(made + 1, made + 16)])
+        if width in canon.LOTS and canon.put_int(made - 1) in self:
+            # What comes one after the other, as places do, is read in lots of one width.
+            first, pack, end = canon.LOTS[width]
+            lot = range(made, min(made + 64, end))
+            self.update(zip(map(pack, repeat(first), lot), lot, strict=False))
         return made
 
 

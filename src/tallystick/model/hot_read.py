@@ -228,16 +228,20 @@ def _event(body: bytes, at: int) -> Taken:
 # ---- any record -----------------------------------------------------------------------------
 
 
-def _to_somewhere(body: bytes, at: int) -> Taken:
-    """A record that begins with its deliveries: an event or a receipt."""
-    return _event(body, at) or settled(body, at)
+Read = Callable[[bytes, int], Taken]
 
 
-# By the bytes behind the head of the map: nearly every record begins with one of these keys.
-_READERS: Final[dict[bytes, Callable[[bytes, int], Taken]]] = {
-    b"\x62to": _to_somewhere,
-    b"\x63ke": _ticked,
-    b"\x66ef": opened,
+def _begins(first: int, last: int, start: bytes, read: Read) -> dict[bytes, Read]:
+    """A reader for maps of so many fields whose first key begins so."""
+    return {bytes((head,)) + start: read for head in range(first, last + 1)}
+
+
+# By the first bytes: a receipt has more fields than an event.
+_READERS: Final[dict[bytes, Read]] = {
+    **_begins(0xA7, 0xA9, b"\x62to", _event),
+    **_begins(0xAB, 0xAF, b"\x62to", settled),
+    **_begins(0xB0, 0xB4, b"\x63ke", _ticked),
+    **_begins(0xA8, 0xAB, b"\x66ef", opened),
 }
 
 
@@ -248,7 +252,7 @@ def read_records(body: bytes, at: int, count: int) -> tuple[list[Record], int]:
     """
     found: list[Record] = []
     for _ in range(count):
-        read = _READERS.get(body[at + 1 : at + 4])
+        read = _READERS.get(body[at : at + 4])
         taken = None if read is None else read(body, at)
         if taken is None:
             reader = canon.Reader(body, at)

@@ -81,9 +81,9 @@ class _Numbers(dict[int, bytes]):
         if len(self) >= _NUMBERS_MAX:
             self.clear()  # the old ones do not come again
         made = self[number] = put_int(number)
-        if number > 0 and len(made) in _LOTS and number - 1 in self:
+        if number > 0 and len(made) in LOTS and number - 1 in self:
             # What comes one after the other, as places do, is made in lots of one width.
-            first, pack, end = _LOTS[len(made)]
+            first, pack, end = LOTS[len(made)]
             lot = range(number, min(number + 64, end))
             self.update(zip(lot, map(pack, repeat(first), lot), strict=False))
         return made
@@ -96,7 +96,7 @@ NUMBERS: Final[dict[int, bytes]] = _Numbers()
 _HEAD16: Final = struct.Struct(">BH")
 _HEAD32: Final = struct.Struct(">BI")
 _HEAD64: Final = struct.Struct(">BQ")
-_LOTS: Final = {3: (0x19, _HEAD16.pack, 0x10000), 5: (0x1A, _HEAD32.pack, 0x100000000)}
+LOTS: Final = {3: (0x19, _HEAD16.pack, 0x10000), 5: (0x1A, _HEAD32.pack, 0x100000000)}
 _F16: Final = struct.Struct(">e")
 _F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")

@@ -125,16 +125,12 @@ class Schema:
 
         What this schema has admitted before is returned as it is.
         """
-        if type(value) is Admitted:
-            if value.schema is self or value.schema.shape_hash == self.shape_hash:
-                return value
-            return self.admit(value.value)
         if lens == "native":
             put = self._put
         elif lens == "sugar":
             put = self._sugar_put or self._compile_sugar()
         else:
-            return self._judged(value, _LENSES[lens])
+            return self._refitted(value, lens)
         out = [_PREFIX]
         try:
             canonical = put(value, out.append)
@@ -142,7 +138,7 @@ class Schema:
             canonical = ABSENT
         if canonical is ABSENT:
             # Outside the handler, so that no refusal carries the value along as its context.
-            return self._judged(value, _LENSES[lens])
+            return self._refitted(value, lens)
         data = b"".join(out)
         if len(data) > _SIZE_MAX:
             raise self._too_large(data)
@@ -231,6 +227,14 @@ class Schema:
     def _compile_sugar(self) -> Put:
         put = self._sugar_put = compile_put(self._node, lenses.SUGAR)
         return put
+
+    def _refitted(self, value: Any, lens: LensName) -> Admitted:
+        """What the hot closures do not take: an admitted value, one to be judged, or a misfit."""
+        if type(value) is Admitted:
+            if value.schema is self or value.schema.shape_hash == self.shape_hash:
+                return value
+            return self.admit(value.value)
+        return self._judged(value, _LENSES[lens])
 
     def _judged(self, value: Any, lens: lenses.Lens) -> Admitted:
         canonical, errors = judged(self._node, value, lens)
