@@ -16,6 +16,10 @@ FIELDS = (
     "id", "born_seq", "status", "state_hash", "state_version", "size", "last_active_ns",
     "last_seq", "workflow_hash", "mailbox", "inflight", "keyed", "callers", "caps",
 )  # fmt: skip
+LEAF = {
+    "key", "state", "state_hash", "state_version", "size", "last_active_ns", "status", "born_seq",
+    "last_seq", "workflow_hash", "inflight", "mailbox",
+}  # fmt: skip
 
 
 def document(mail: Mail) -> bytes:
@@ -35,7 +39,11 @@ def written(cell: Cell, blobs: Shelf) -> bytes:
 def check(cell: Cell) -> None:
     """The cell comes back as it was, its state in the leaf or beside it by size alone."""
     blobs = Shelf()
-    again = load_cell(cell.id.workflow, written(cell, blobs), blobs)
+    leaf = written(cell, blobs)
+    raw = canon.decode(leaf)
+    assert canon.encode(raw) == leaf  # as the general encoder writes it
+    assert raw.keys() == LEAF
+    again = load_cell(cell.id.workflow, leaf, blobs)
     assert [getattr(again, name) for name in FIELDS] == [getattr(cell, name) for name in FIELDS]
     if cell.size <= LEAF_STATE_MAX:
         assert again.state == cell.state

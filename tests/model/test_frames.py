@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from tallystick.errors import JournalCorrupt
 from tallystick.journal.base import Append, Head
 from tallystick.journal.memory import MemoryJournal
-from tallystick.model.frames import GENESIS, Damage, Sealed, open_frame, seal_frame, verify_chain
+from tallystick.model.frames import (
+    GENESIS,
+    Damage,
+    Sealed,
+    next_records,
+    open_frame,
+    seal_frame,
+    verify_chain,
+)
 from tallystick.model.records import Noted, Record
 from tallystick.node.worlds import ForkOrder, fork_world
 from tallystick.values import canon
@@ -67,6 +75,23 @@ def test_frames_of_every_record_type_read_back() -> None:
     world, seq, prev, found = open_frame(frame.body)
     assert (world, seq, prev) == (WORLD, 1, GENESIS)
     assert tuple(found) == SAMPLES
+
+
+@pytest.mark.invariant("I10")
+def test_the_records_of_the_next_frame_are_those_that_opening_it_gives() -> None:
+    """MO-19: read where it must stand, a frame gives its records; anywhere else it gives none."""
+    for frame in chain():
+        _, seq, prev, records = open_frame(frame.body)
+        assert next_records(frame, seq, prev) == records
+        assert next_records(frame, seq + 1, prev) is None
+        assert next_records(frame, seq, bytes(31) + b"x") is None
+        assert next_records(frame._replace(world="w-other"), seq, prev) is None
+        for end in range(len(frame.body)):
+            assert next_records(frame._replace(body=frame.body[:end]), seq, prev) is None
+        assert next_records(frame._replace(body=frame.body + b"\x00"), seq, prev) is None
+    many = seal_frame(WORLD, 1, GENESIS, [Noted("n", {"record": j}) for j in range(30)])
+    assert next_records(many, 1, GENESIS) is None  # rare, and left to the general way
+    assert len(open_frame(many.body)[3]) == 30
 
 
 @pytest.mark.invariant("I10")

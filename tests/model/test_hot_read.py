@@ -52,7 +52,7 @@ def journal() -> list[Record]:
 def taken(record: Record) -> Record | None:
     """What the hot reader makes of a record; None when it leaves it to the general one."""
     data = hot.put(record)
-    read = hot_read._READERS.get(data[1:4])
+    read = hot_read._READERS.get(data[:4])
     found = None if read is None else read(data, 0)
     assert found is None or found[1] == len(data)
     return None if found is None else found[0]
