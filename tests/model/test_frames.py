@@ -86,12 +86,10 @@ def test_the_records_of_the_next_frame_are_those_that_opening_it_gives() -> None
         assert next_records(frame, seq + 1, prev) is None
         assert next_records(frame, seq, bytes(31) + b"x") is None
         assert next_records(frame._replace(world="w-other"), seq, prev) is None
-        for end in range(len(frame.body)):
-            assert next_records(frame._replace(body=frame.body[:end]), seq, prev) is None
-        assert next_records(frame._replace(body=frame.body + b"\x00"), seq, prev) is None
+        for body in (*(frame.body[:end] for end in range(len(frame.body))), frame.body + b"\x00"):
+            assert next_records(frame._replace(body=body), seq, prev) is None
     many = seal_frame(WORLD, 1, GENESIS, [Noted("n", {"record": j}) for j in range(30)])
     assert next_records(many, 1, GENESIS) is None  # rare, and left to the general way
-    assert len(open_frame(many.body)[3]) == 30
 
 
 @pytest.mark.invariant("I10")

@@ -6,7 +6,7 @@ that nothing of a cell outlives it unseen.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Draft
@@ -23,38 +23,38 @@ from tallystick.values import canon
 DROPS_MAX: Final = 16
 
 
-def end_cell(
-    draft: Draft, workflow: Workflow, cell: Cell, status: str, extra: dict[str, Any]
-) -> None:
+class End(NamedTuple):
+    """How a cell ends: with its result or its reason; so many entries of its mail are handled."""
+
+    status: str
+    result: bytes | None = None
+    code: str | None = None
+    message: str | None = None
+    handled: int = 0
+
+
+def end_cell(draft: Draft, workflow: Workflow, cell: Cell, end: End) -> None:
     """Record the end of a cell: completed or failed, with its result or its reason."""
-    ended_seq = draft.seq
-    draft.ended.setdefault(cell.id, status)  # a deleted cell stays deleted
+    status, result, code, message, handled = end
+    ident = cell.id
+    draft.ended.setdefault(ident, status)  # a deleted cell stays deleted
     fields = (
-        workflow.name,
-        cell.id.key or None,
-        status,
-        extra.get("result"),
-        extra.get("code"),
-        extra.get("message"),
-        cell.born_seq,
-        ended_seq,
-    )
+        workflow.name, ident.key or None, status, result, code, message, cell.born_seq, draft.seq
+    )  # fmt: skip
     document = envelopes.ended_document(make(envelopes.Ended, fields))
     emit_system(draft, workflow, cell, envelopes.COMPLETED, document)
     if cell.callers:
-        _answer_callers(draft, cell, status, extra)
+        _answer_callers(draft, cell, end)
     if cell.inflight or draft.opened:
         cancel_open(draft, cell, "cell.ended")
-    if status != COMPLETED or workflow.lifecycle != "entity":
-        handled = extra.get("handled", 0)
-        if len(cell.mailbox) > handled:
-            drop_mail(draft, cell, list(cell.mailbox)[handled:], "terminal")
+    if len(cell.mailbox) > handled and not (status == COMPLETED and workflow.lifecycle == "entity"):
+        drop_mail(draft, cell, list(cell.mailbox)[handled:], "terminal")
 
 
 def delete_cell(draft: Draft, cell: Cell) -> None:
     """Record what goes with a deleted cell: its open intents, and receipts still in its mail."""
     # A caller waits for the end of its child, however it ends.
-    _answer_callers(draft, cell, COMPLETED, {"code": "cell.deleted"})
+    _answer_callers(draft, cell, End(COMPLETED, code="cell.deleted"))
     cancel_open(draft, cell, "cell.deleted")
     waiting = [m for m in list(cell.mailbox)[1:] if m.schema in _CONTINUED]
     drop_mail(draft, cell, waiting, "no_instance")
@@ -75,17 +75,17 @@ def _of(record: Any, cell: Cell) -> bool:
     return bool(record.origin.workflow == cell.id.workflow and record.origin.key == cell.id.key)
 
 
-def _answer_callers(draft: Draft, cell: Cell, status: str, extra: dict[str, Any]) -> None:
+def _answer_callers(draft: Draft, cell: Cell, end: End) -> None:
     """Join: each cell that called this one gets its receipt now (X-18)."""
     for intent in list(cell.callers):
         if not draft.is_open(intent):
             continue
         payload = canon.encode(
             {
-                "status": {"$tag": status},
-                "result": extra.get("result"),
-                "code": extra.get("code"),
-                "message": extra.get("message"),
+                "status": {"$tag": end.status},
+                "result": end.result,
+                "code": end.code,
+                "message": end.message,
             }
         )
         receipts.settle(draft, receipts.opened_record(draft, intent), "ok", payload)

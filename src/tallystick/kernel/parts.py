@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from tallystick.model.cells import COMPLETED, RUNNING, WAITING, CellId
 from tallystick.model.records import (
@@ -158,7 +158,8 @@ class Mail(NamedTuple):
 
 # A cell at rest has no mail, and an empty deque is larger than all the rest of it.
 # So is one with a single entry, and hardly a cell has more: no entry and one are tuples.
-NO_MAIL: Final = cast("deque[Mail]", ())
+Mailbox = deque[Mail] | tuple[Mail, ...]
+NO_MAIL: Final[Mailbox] = ()
 # Distinct intents in their order; nearly every cell has none or one, and a dictionary is large.
 Bonds = Collection[bytes]
 NO_BONDS: Final[Bonds] = ()
@@ -221,7 +222,7 @@ class Cell:
         self.last_active_ns = 0
         self.last_seq = born_seq
         self.workflow_hash: bytes | None = None
-        self.mailbox: deque[Mail] = NO_MAIL
+        self.mailbox: Mailbox = NO_MAIL
         self.queued = False
         self.inflight: Bonds = NO_BONDS
         self.keyed: Bonds = NO_BONDS
@@ -233,16 +234,17 @@ class Cell:
         """Append to the mailbox."""
         mailbox = self.mailbox
         if not mailbox:
-            self.mailbox = cast("deque[Mail]", (mail,))
-        elif type(mailbox) is deque:
+            self.mailbox = (mail,)
+        elif isinstance(mailbox, deque):
             mailbox.append(mail)
         else:
             self.mailbox = deque((*mailbox, mail))
 
     def forget_first(self) -> None:
         """Take the front entry out of the mailbox."""
-        if len(self.mailbox) > 1:  # so it is no tuple
-            self.mailbox.popleft()
+        mailbox = self.mailbox
+        if len(mailbox) > 1 and isinstance(mailbox, deque):
+            mailbox.popleft()
         else:
             self.mailbox = NO_MAIL
 

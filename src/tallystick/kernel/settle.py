@@ -16,7 +16,7 @@ from tallystick.errors import NotCanonical, ReceiptFault, SchemaMismatch
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.drain import next_release_ns
-from tallystick.kernel.ending import end_cell
+from tallystick.kernel.ending import End, end_cell
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
 from tallystick.kernel.parts import (
     CALL,
@@ -179,7 +179,7 @@ def fail_cell(
     draft.add(CellFailed(ident.workflow, ident.key, principal, reason, stamp))
     workflow = workflow_of(draft.world, cell)
     code = "receipt_unreadable" if principal == KERNEL else "cancelled"
-    end_cell(draft, workflow, cell, FAILED, {"code": code, "message": reason})
+    end_cell(draft, workflow, cell, End(FAILED, None, code, reason))
 
 
 # tidy: one record, all of its fields.

@@ -8,7 +8,7 @@ Any exception, trap, limit or bad output is a fault: a record, never a crash of 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
@@ -16,7 +16,7 @@ from tallystick.kernel.admit import Asking, Case, Opened, judge
 from tallystick.kernel.delivery import Delivered, Surroundings, Turn
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
-from tallystick.kernel.ending import delete_cell, end_cell
+from tallystick.kernel.ending import End, delete_cell, end_cell
 from tallystick.kernel.evolve import MIGRATION_FAILED, Older, evolved, is_older
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
 from tallystick.kernel.world import World
@@ -363,16 +363,16 @@ def _rests(draft: Draft, turn: Turn) -> bool:
 
 
 def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
-    deleted = output.state is None
-    if output.status != RUNNING:
-        extra: dict[str, Any] = {"result": output.result, "handled": 1}
-        if output.reason is not None:
-            extra.update(output.reason)
-        if deleted:
-            extra["handled"] = len(turn.cell.mailbox)
-        end_cell(draft, turn.workflow, turn.cell, output.status, extra)
-    if deleted:
-        delete_cell(draft, turn.cell)
+    state, status, result, reason, _, _, _, _, _, _ = output
+    _, workflow, cell, _, _, _ = turn
+    if status != RUNNING:
+        handled = 1 if state is not None else len(cell.mailbox)
+        code = message = None
+        if reason is not None:
+            code, message = reason["code"], reason["message"]
+        end_cell(draft, workflow, cell, make(End, (status, result, code, message, handled)))
+    if state is None:
+        delete_cell(draft, cell)
 
 
 # ---- a fault --------------------------------------------------------------------------------
@@ -426,6 +426,5 @@ def _fault_frame(turn: Turn, why: Halted) -> Frame:
     }
     emit_system(draft, workflow, cell, envelopes.FAULT, canon.encode(value))
     if action == FAILED:
-        extra = {"code": code, "message": message, "handled": 1}
-        end_cell(draft, workflow, cell, FAILED, extra)
+        end_cell(draft, workflow, cell, End(FAILED, None, code, message, 1))
     return draft.frame(Answer("faulted", world.seq + 1))

@@ -220,10 +220,9 @@ def _ticked(record: Ticked) -> bytes:
     ) = record  # fmt: skip
     if (reason, logs, metrics, blobs) != _NO_NOTES:
         return put_record(record)
-    n = 16 + (before is not None) + (after is not None) + (state is not None) + (ann is not None)
     return b"".join(
         (
-            _MAPS[n + (result is not None)],
+            _MAPS[21 - (before, after, state, ann, result).count(None)],
             b"" if ann is None else _ANN + _OCTETS[len(ann)] + ann,
             _KEY,
             _OCTETS[len(key)],
