@@ -256,6 +256,10 @@ class Appender(History, Protocol):
         """
         ...
 
+    def alias(self, name: str, world: str) -> None:
+        """Let a name mean a world from now on."""
+        ...
+
 
 class Journal(Reader, Appender, Protocol):
     """Where frames become durable, and all that a node keeps beside them."""
@@ -278,10 +282,6 @@ class Journal(Reader, Appender, Protocol):
 
     def begin(self, world: str, base: Head) -> None:
         """Register a world whose journal begins behind a floor; refuses one that exists."""
-        ...
-
-    def alias(self, name: str, world: str) -> None:
-        """Let a name mean a world from now on."""
         ...
 
     def move_alias(self, name: str, to: str, batch: Sequence[Append]) -> list[Outcome]:
@@ -316,7 +316,7 @@ class Journal(Reader, Appender, Protocol):
         ...
 
     def set_state(self, world: str, state: str) -> None:
-        """Note that a world is `open` or `read_only`."""
+        """Note that a world is `open`, `read_only`, or `unfinished` and to be dropped."""
         ...
 
     def drop_world(self, world: str) -> None:

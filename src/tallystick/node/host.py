@@ -51,6 +51,7 @@ from tallystick.node.served import serve_executors
 from tallystick.node.split import SplitJournal
 from tallystick.node.watching import Watching
 from tallystick.node.work import Work
+from tallystick.node.worlds import drop_unfinished, is_unfinished
 from tallystick.node.writer import Pace, Writer
 
 _COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
@@ -169,12 +170,14 @@ def _join(node: Node) -> None:
 
 async def _open_worlds(node: Node, *, passive: bool) -> None:
     """Open every world of the journal; what was on its way is taken up again, in bounds."""
+    if not passive:
+        await _drop_unfinished(node)
     node.names = await node.read(lambda reader: reader.aliases())
     rows = await node.read(lambda reader: reader.worlds())
     about = await node.read(_about)
     for row in rows:
-        if row.head.seq == 0:
-            continue  # registered, and the node died before its first frame was durable
+        if is_unfinished(row):
+            continue  # nobody was told of it, and who writes next drops it
 
         backup = str(about.get("restored_from")) if row.state == RESTORED else None
 
@@ -202,6 +205,15 @@ async def _tell_torn(node: Node) -> None:
         message = f"{torn} bytes of a commit that was never finished were cut from the log"
         node.log.say("warning", "journal.tail_cut", message, bytes=torn)
         await node.write(lambda journal: journal.set_meta(**{TORN: 0}))
+
+
+async def _drop_unfinished(node: Node) -> None:
+    """Forget the worlds in whose making the node died: nobody was told that they exist."""
+    for row in await node.read(lambda reader: reader.worlds()):
+        if is_unfinished(row):
+            said = "a world that was not finished is dropped"
+            node.log.say("warning", "world.unfinished", said, world=row.world)
+            await node.write(partial(drop_unfinished, world=row.world))
 
 
 def _about(reader: Reader) -> dict[str, Any]:

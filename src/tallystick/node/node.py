@@ -53,7 +53,7 @@ from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel
 from tallystick.node.reading import Reading
 from tallystick.node.wasm_cache import Vouched
-from tallystick.node.worlds import ForkOrder, NewWorld, own, world_at
+from tallystick.node.worlds import ForkOrder, NewWorld, drop_unfinished, own, world_at
 from tallystick.node.writer import Writer
 from tallystick.values.names import is_field, is_uuid, nearest
 from tallystick.views.waiting import Serving
@@ -103,6 +103,7 @@ class Node:
         self.stopping = False
         self.passive = False
         self.names: dict[str, str] = {}
+        self.promised: dict[str, None] = {}  # names of worlds that are being made
         self.lanes: dict[str, Lane] = {}
         self.closed: dict[str, int] = {}  # worlds that take no events while they are changed
         self.linked: Callable[[bytes, bytes], None] | None = None  # told of a `traceparent`
@@ -306,18 +307,18 @@ class Node:
 
     async def create(self, name: str, bundle: Bundle) -> str:
         """A new world from a bundle; its id."""
-        self._check_name(name)
-        self.vouch(bundle)
         world = self._new_id()
+        self.vouch(bundle)
         new = NewWorld(
             world=world,
             bundle=bundle.root_digest,
             manifest=bundle.manifest_digest,
             blobs=dict(bundle.blobs()),
             node_key=self.key.pair.public,
+            name=name,
         )
-        await self.host(world, lambda: self.hosting.create(new))
-        await self.alias(name, world)
+        async with self._making(name, world):
+            await self.host(world, lambda: self.hosting.create(new))
         return world
 
     def vouch(self, bundle: Bundle, keys: Sequence[bytes] = ()) -> None:
@@ -327,14 +328,13 @@ class Node:
 
     async def fork(self, order: ForkOrder, name: str) -> str:
         """A new world that begins where another one stood; its id."""
-        self._check_name(name)
         world = self._new_id()
-        made = order._replace(child=world)
-        if order.edits:
-            await self.reruns.what_if(made)
-        else:
-            await self.host(world, lambda: self.hosting.fork(made))
-        await self.alias(name, world)
+        made = order._replace(child=world, name=name)
+        async with self._making(name, world):
+            if order.edits:
+                await self.reruns.what_if(made)
+            else:
+                await self.host(world, lambda: self.hosting.fork(made))
         return world
 
     async def host(self, world: str, make: Callable[[], Hosted]) -> None:
@@ -379,15 +379,26 @@ class Node:
     def _new_id(self) -> str:
         return str(UUID(bytes=self.clock.sample().entropy[:16], version=4))
 
-    def _check_name(self, name: str) -> None:
+    @asynccontextmanager
+    async def _making(self, name: str, world: str) -> AsyncIterator[None]:
+        """Make a world that nobody else may have the name of; nothing is left of what failed."""
         self.check_alias(name)
-        if name in self.names:
+        if name in self.names or name in self.promised:
             raise Conflict(
                 f"a world {name} exists already",
                 code="world.exists",
                 where={"world": name},
                 hint="choose another name",
             )
+        self.promised[name] = None
+        try:
+            yield
+            self.names[name] = world
+        except Rejected:
+            await self.write(lambda journal: drop_unfinished(journal, world))
+            raise
+        finally:
+            del self.promised[name]
 
     def check_alias(self, name: str) -> None:
         """Refuse what is no name of a world."""

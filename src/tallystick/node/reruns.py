@@ -19,7 +19,7 @@ from tallystick.journal.staged import StagedBlobs
 from tallystick.node.node import Node
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.whatif import SECONDS, Drawn, Watch, before, drawn, written
-from tallystick.node.worlds import ForkOrder, world_at
+from tallystick.node.worlds import UNFINISHED, ForkOrder, world_at
 
 T = TypeVar("T")
 AT_ONCE: Final = 2
@@ -74,14 +74,19 @@ class Reruns:
 
         made = await self.run(draw, SECONDS)
         pages = written(ports, order, made)
-        head = made.at
+        head = await node.on_kernel(lambda: next(pages))
         try:
+            await node.write(lambda journal: journal.set_state(order.child, UNFINISHED))
             while (at := await node.on_kernel(lambda: next(pages, None))) is not None:
                 head = at
-        except DiskFull:
+            await node.write(lambda journal: journal.alias(order.name, order.child))
+            # From here on it is whole; a node that died before drops it when it starts again.
+            await node.write(lambda journal: journal.set_state(order.child, "open"))
+            await node.host(order.child, lambda: node.hosting.adopt(order, made, head))
+        except (DiskFull, asyncio.CancelledError):
+            await node.on_kernel(lambda: None)  # a page may be on its way yet
             await node.write(lambda journal: journal.drop_world(order.child))
             raise
-        await node.host(order.child, lambda: node.hosting.adopt(order, made, head))
 
     def close(self) -> None:
         """Wait for what runs; it was told to stop."""

@@ -42,6 +42,10 @@ class SplitJournal:
         """Register a child."""
         self._writer.alone(lambda journal: journal.fork(parent, at, child))
 
+    def alias(self, name: str, world: str) -> None:
+        """Let a name mean a world."""
+        self._writer.alone(lambda journal: journal.alias(name, world))
+
     def read(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[Sealed]:
         """Frames behind a sequence."""
         return self._reader.read(world, after, upto)

@@ -159,12 +159,16 @@ def _cut(ended: str) -> Rejected | Unavailable:
 
 
 def written(ports: Ports, order: ForkOrder, made: Drawn) -> Iterator[Head]:
-    """Write a what-if; the head behind each page, so that other worlds have their turn between."""
+    """Write a what-if: the head behind each page, so that other worlds have their turn between.
+
+    The first is where it begins: nothing of it is written then.
+    """
     journal = ports.journal
     journal.fork(order.parent, made.at, order.child)
     lease = journal.acquire(order.child)
     assert not isinstance(lease, Held), "a new world has no other owner"
     head = made.at._replace(epoch=lease.epoch)
+    yield head
     for frames, blobs in made.pages:
         (outcome,) = journal.append(Append(order.child, frames, head, blobs))
         if isinstance(outcome, Full):

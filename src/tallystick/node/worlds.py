@@ -5,11 +5,11 @@ Each of these is a short dance between the journal and the kernel; the driver do
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallystick.errors import NotOwner, UnknownName
 from tallystick.governance.whatif import Edit
-from tallystick.journal.base import Appender, Head, Held, History
+from tallystick.journal.base import Appender, Head, Held, History, Journal, WorldRow
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
 from tallystick.kernel.govern import Genesis, create
@@ -19,22 +19,30 @@ from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.node.driver import Driver, Ports
 
+UNFINISHED: Final = "unfinished"  # the state of a world that is being written
+
 
 class NewWorld(NamedTuple):
-    """What a new world needs: its id, its bundle, and the node's public key."""
+    """What a new world needs: its id, its bundle, the node's public key, and a name."""
 
     world: str
     bundle: bytes
     manifest: bytes
     blobs: dict[bytes, bytes]
     node_key: bytes
+    name: str = ""
 
 
 def create_world(
     ports: Ports, new: NewWorld, runner: Runner, settings: Settings | None = None
 ) -> Driver:
-    """Create a world and make its first frame durable."""
+    """Create a world and make its first frame durable.
+
+    It has its name before that: a crash leaves it with its name, or nothing that is ever opened.
+    """
     driver = _driver(ports, World(new.world, _blobs(ports, new.world), runner, settings))
+    if new.name:
+        ports.journal.alias(new.name, new.world)
     genesis = Genesis(
         world=new.world,
         sample=ports.clock.sample(),
@@ -119,15 +127,36 @@ class ForkOrder(NamedTuple):
     pending_for: dict[str, str] | None = None
     principal: str = "node"
     edits: tuple[Edit, ...] = ()
+    name: str = ""
+
+
+def is_unfinished(row: WorldRow) -> bool:
+    """True for a world whose making was cut off: it has no frame, or not all that it should."""
+    none = 0 if row.fork_seq is None else row.fork_seq
+    return row.head.seq <= none or row.state == UNFINISHED
+
+
+def drop_unfinished(journal: Journal, world: str) -> bool:
+    """Drop a world whose making was cut off; False when it is whole, or was never begun."""
+    row = next((row for row in journal.worlds() if row.world == world), None)
+    if row is None or not is_unfinished(row):
+        return False
+    journal.drop_world(world)
+    return True
 
 
 def fork_world(
     ports: Ports, order: ForkOrder, runner: Runner, settings: Settings | None = None
 ) -> Driver:
-    """A new world that begins where another one stood; writes one frame and copies nothing."""
+    """A new world that begins where another one stood; writes one frame and copies nothing.
+
+    As in `create_world` its name comes first.
+    """
     journal = ports.journal
     there = world_at(journal, order.parent, runner, seq=order.seq, settings=settings)
     journal.fork(order.parent, Head(there.seq, there.head, 0), order.child)
+    if order.name:
+        journal.alias(order.name, order.child)
     blobs = StagedBlobs(journal, order.child)
     there.rehouse(blobs)
     there.read_only = False

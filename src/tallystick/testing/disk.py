@@ -91,6 +91,10 @@ class SimJournal:
         """Register a child."""
         self._view.fork(parent, at, child)
 
+    def alias(self, name: str, world: str) -> None:
+        """Let a name mean a world."""
+        self._view.alias(name, world)
+
     def forks(self, world: str) -> list[str]:
         """Forks as the node sees them."""
         return self._view.forks(world)
