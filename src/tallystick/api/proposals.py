@@ -143,6 +143,13 @@ async def show_flows(request: Request) -> Response:
     return Response(value=await live(request, governance.flows))
 
 
+async def show_reruns(request: Request) -> Response:
+    """GET W/reruns: what-ifs, shadows and proofs that are not over, and how far they came."""
+    every = request.node.reruns.under_way
+    items = [each.row() for each in every if each.world == request.world]
+    return Response(value={"items": items, "next": None, "as_of": None})
+
+
 async def show_pins(request: Request) -> Response:
     """GET W/pins: cells that still run under older definitions."""
 

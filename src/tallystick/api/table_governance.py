@@ -90,6 +90,7 @@ GOVERNANCE: Final = (
     Route(
         "GET", f"{_W}/authority", "read", proposals.show_authority, "who may do what", query=("at",)
     ),
+    Route("GET", f"{_W}/reruns", "read", proposals.show_reruns, "what is being run again"),
     Route("GET", f"{_W}/flows", "read", proposals.show_flows, "how full flows are", query=("at",)),
     Route(
         "GET", f"{_W}/pins", "read", proposals.show_pins, "cells under older code", query=("at",)

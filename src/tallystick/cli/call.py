@@ -133,7 +133,7 @@ class LiveCall:
 
     def beside(self) -> Client:
         """A second connection to the same node; who takes it closes it."""
-        return self._connect()
+        return self.client().beside()
 
     def reply(self, request: Request) -> Reply:
         """The whole reply; a refusal is raised as the error it was."""

@@ -33,6 +33,10 @@ class Client(Protocol):
         """The lines of a reply that does not end; refuses like `ask` when it is no stream."""
         ...
 
+    def beside(self) -> Client:
+        """A second way to the same node, for another thread; who takes it closes it."""
+        ...
+
     def close(self) -> None:
         """Give back what was opened."""
         ...
@@ -55,6 +59,7 @@ class SocketClient:
         )
         self._url = url
         self._token = token
+        self._timeout_s = timeout_s
 
     def ask(self, request: Request) -> Reply:
         """One request; a node that cannot be reached is `node.unreachable`."""
@@ -84,6 +89,10 @@ class SocketClient:
                 where={"url": self._url},
                 hint="start one with `tally serve`, or leave --url out to use the files",
             ) from why
+
+    def beside(self) -> SocketClient:
+        """Another connection to the same address."""
+        return SocketClient(self._url, self._token, self._timeout_s)
 
     def close(self) -> None:
         """Close the connection."""

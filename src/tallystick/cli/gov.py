@@ -14,6 +14,7 @@ import click
 from tallystick.cli import gov_show, shapes, show
 from tallystick.cli.documents import document_at, lines_at
 from tallystick.cli.problem import Refused
+from tallystick.cli.progress import PROGRESS, with_progress
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
@@ -102,6 +103,12 @@ def _seal(call: Any, options: Options, decision: str) -> dict[str, Any]:
     return {**made, "sig": base64.b64encode(made["sig"]).decode("ascii"), "at_ns": at_ns}
 
 
+def _long(call: Any, options: Options, request: Request, wait_s: float = 0.0) -> Any:
+    """Ask for something that takes its time."""
+    call.be_patient(wait_s + _LONG_S)
+    return with_progress(call, lambda: call.ask(request), wanted=options["progress"])
+
+
 def _shadow(call: Any, options: Options) -> Done:
     body: dict[str, Any] = picked(("tail",), options)
     if options["seed"] is not None:
@@ -110,16 +117,14 @@ def _shadow(call: Any, options: Options) -> Done:
         body["receipts"] = document_at(options["receipts"])
     if options["synthetic"] == "none":
         body["synthetic"] = False
-    call.be_patient(_LONG_S)
-    found = call.ask(Request("POST", filled(f"{ONE}/shadow", call, options), body=body))
+    found = _long(call, options, Request("POST", filled(f"{ONE}/shadow", call, options), body=body))
     diverges = bool(found["report"]["divergences"])
     return Done(found, NO if diverges and options["strict"] else OK)
 
 
 def _prove(call: Any, options: Options) -> Done:
     body = {} if options["tail"] is None else {"tail": _tail(options["tail"])}
-    call.be_patient(_LONG_S)
-    found = call.ask(Request("POST", filled(f"{ONE}/prove", call, options), body=body))
+    found = _long(call, options, Request("POST", filled(f"{ONE}/prove", call, options), body=body))
     if options["accept"] is not None:
         _accept(call, options, found["verdicts"])
     return Done(found)
@@ -160,13 +165,13 @@ def _tail(text: str) -> int:
 
 def _apply(call: Any, options: Options) -> Done:
     wait_ms = 0 if options["wait"] is None else _length(options["wait"])
-    call.be_patient(wait_ms / 1000 + _LONG_S)
     body: dict[str, Any] = {"wait_ms": wait_ms} if wait_ms else {}
     chosen = dict(_choice(word) for word in options["on"])
     if options["prove"] or chosen:
         body |= {"prove": True, "on": chosen}
     try:
-        return Done(call.ask(Request("POST", filled(f"{ONE}/apply", call, options), body=body)))
+        request = Request("POST", filled(f"{ONE}/apply", call, options), body=body)
+        return Done(_long(call, options, request, wait_ms / 1000))
     except Refused as why:
         gov_show.blocked(call.console, why.where)
         raise
@@ -278,6 +283,7 @@ VERBS = (
                 type=click.Choice(["smallest", "none"]),
             ),
             flag("strict", "a divergence is a no"),
+            PROGRESS,
         ),
         {**REPORTED, "complete": bool},
         gov_show.reported,
@@ -291,6 +297,7 @@ VERBS = (
             opt("tail", "how many ticks back: a number, or all"),
             opt("accept", "sources whose fingerprint a passed proof writes anew"),
             opt("authority", "as it was proposed", default="structural"),
+            PROGRESS,
         ),
         {**REPORTED, "verdicts": ANY},
         gov_show.reported,
@@ -313,8 +320,17 @@ VERBS = (
             opt("wait", "refuse new events for so long until nothing is open: 30s, 10m"),
             flag("prove", "let open cells go on as their own history allows"),
             opt("on", "[WORKFLOW:]VERDICT=ACTION, as diverges=pin", multiple=True),
+            PROGRESS,
         ),
         {"proposal": str, "status": str, "seq": int, "manifest": HASH, "checkpoint": int},
+    ),
+    Verb(
+        "gov running",
+        "what-ifs, shadows and proofs that are not over, and how far they came",
+        reads(W + "/reruns"),
+        (),
+        shapes.items({"kind": str, "begun_ns": int, "done": int, "of": (int, None)}),
+        show.columns("kind", "done", "of", "begun_ns"),
     ),
     Verb(
         "gov pins",

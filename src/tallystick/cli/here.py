@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tallystick.api.app import make_app
 from tallystick.api.front import Api
@@ -86,6 +86,10 @@ class HereClient:
             hint="start one with `tally serve`",
         )
 
+    def beside(self) -> _Beside:
+        """The same node, asked by another thread while this one waits for an answer."""
+        return _Beside(self, self._loop.get_loop(), self._api)
+
     def run(self, act: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
         """Something that only this process may do with the node."""
         return self._loop.run(act(self._node))
@@ -96,6 +100,38 @@ class HereClient:
             self._loop.run(_close(self._node, self._api))
         finally:
             self._loop.close()
+
+
+_BESIDE_S: Final = 1.0  # a command that does not wait answers nobody
+
+
+class _Beside:
+    """Asks the node of a command from another thread; it answers while the command waits."""
+
+    def __init__(self, client: HereClient, loop: asyncio.AbstractEventLoop, api: Api) -> None:
+        self._client = client
+        self._loop = loop
+        self._api = api
+
+    def ask(self, request: Request) -> Reply:
+        """One request, answered between two steps of what is asked by the command."""
+        asked = asyncio.run_coroutine_threadsafe(called(self._api, request), self._loop)
+        try:
+            return asked.result(_BESIDE_S)
+        except TimeoutError:
+            asked.cancel()
+            raise Unavailable("the command is not waiting", code="node.not_running") from None
+
+    def pour(self, request: Request) -> Iterator[bytes]:
+        """As for the command itself."""
+        return self._client.pour(request)
+
+    def beside(self) -> _Beside:
+        """This one serves any thread."""
+        return self
+
+    def close(self) -> None:
+        """The node is the command's."""
 
 
 async def _open(config: Config, *, passive: bool) -> tuple[Node, Api]:

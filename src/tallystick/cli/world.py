@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tallystick.cli import shapes, show
+from tallystick.cli.progress import PROGRESS, with_progress
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
@@ -28,6 +29,7 @@ from tallystick.cli.verb import (
 from tallystick.errors import Rejected
 
 NAMED = "/v1/worlds/{name}"
+_WHAT_IF_S = 600  # it is run, and then written
 
 
 def _create(call: Call, options: Options) -> Done:
@@ -54,7 +56,7 @@ def _remove(call: Call, options: Options) -> Done:
     return Done(call.ask(Request("DELETE", filled(NAMED, call, options))))
 
 
-def _fork(call: Call, options: Options) -> Done:
+def _fork(call: Any, options: Options) -> Done:
     body: dict[str, Any] = {"name": options["as"], "pending": options["pending"]}
     if options["at"] is not None:
         body["at"] = options["at"]
@@ -65,7 +67,11 @@ def _fork(call: Call, options: Options) -> Done:
     chosen = dict(_pair(word) for word in options["pending_for"])
     if chosen:
         body["pending_for"] = chosen
-    return Done(call.ask(Request("POST", filled(W + "/forks", call, {}), body=body)))
+    request = Request("POST", filled(W + "/forks", call, {}), body=body)
+    if not options["edit"]:
+        return Done(call.ask(request))
+    call.be_patient(_WHAT_IF_S)
+    return Done(with_progress(call, lambda: call.ask(request), wanted=options["progress"]))
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -148,6 +154,7 @@ VERBS = (
             opt("pending", "what becomes of open effects", type=PENDING, default="suspend"),
             opt("pending-for", "EFFECT=WHAT, for one effect", multiple=True),
             opt("edit", "what-if: a file of edits, before the first of which it begins"),
+            PROGRESS,
         ),
         shapes.WORLD_ROW,
     ),

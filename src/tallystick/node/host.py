@@ -20,7 +20,7 @@ from tallystick.errors import TallyError, Unavailable
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.backup import RESTORED
-from tallystick.journal.base import Reader
+from tallystick.journal.base import Reader, WorldRow
 from tallystick.journal.sqlite import TORN, SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel.catalogues import Catalogues
@@ -172,13 +172,13 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
     """Open every world of the journal; what was on its way is taken up again, in bounds."""
     if not passive:
         await _drop_unfinished(node)
-    node.names = await node.read(lambda reader: reader.aliases())
-    rows = await node.read(lambda reader: reader.worlds())
+    # Nobody was told of a world that is not finished, and who writes next drops it.
+    rows = [row for row in await node.read(_rows) if not is_unfinished(row)]
+    known = {row.world for row in rows}
+    aliases = await node.read(lambda reader: reader.aliases())
+    node.names = {name: world for name, world in aliases.items() if world in known}
     about = await node.read(_about)
     for row in rows:
-        if is_unfinished(row):
-            continue  # nobody was told of it, and who writes next drops it
-
         backup = str(about.get("restored_from")) if row.state == RESTORED else None
 
         def host(world: str = row.world, backup: str | None = backup) -> int:
@@ -209,11 +209,15 @@ async def _tell_torn(node: Node) -> None:
 
 async def _drop_unfinished(node: Node) -> None:
     """Forget the worlds in whose making the node died: nobody was told that they exist."""
-    for row in await node.read(lambda reader: reader.worlds()):
+    for row in await node.read(_rows):
         if is_unfinished(row):
             said = "a world that was not finished is dropped"
             node.log.say("warning", "world.unfinished", said, world=row.world)
             await node.write(partial(drop_unfinished, world=row.world))
+
+
+def _rows(reader: Reader) -> list[WorldRow]:
+    return reader.worlds()
 
 
 def _about(reader: Reader) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from tallystick.node.proving import (
     put_stretch,
 )
 from tallystick.node.rehearsal import Rehearsal
+from tallystick.node.reruns import UnderWay
 from tallystick.values import canon
 
 CELLS_EACH: Final = 500  # a process costs as much as a few hundred verdicts
@@ -70,6 +71,7 @@ class _Work(NamedTuple):
     fresh: dict[CellId, int]
     only: dict[CellId, int] | None
     snapshots: list[int]
+    told: UnderWay | None = None
 
 
 async def prove_on(
@@ -86,8 +88,9 @@ async def prove_on(
         only = None if known is None else fresh
         work = await _work(node, world, tried, (standing, fresh, only))
         most = cores or os.cpu_count() or 1
-        async with several(max(1, min(most, len(fresh) // CELLS_EACH))) as children:
-            found = await _verdicts(children, work)
+        with node.reruns.told("prove", world) as mine:
+            async with several(max(1, min(most, len(fresh) // CELLS_EACH))) as children:
+                found = await _verdicts(children, work._replace(told=mine))
     return await asyncio.to_thread(_proof, tried, standing, [*kept, *found])
 
 
@@ -153,6 +156,7 @@ async def _run(children: list[Hand], work: _Work, first: dict[CellId, int]) -> l
         first = await _counted(children, work, first)
         begin = min(first.values()) - 1
     cut = stretches(Stretch(begin, upto), work.snapshots, len(children))
+    _tell(children, work, sum(each.upto - each.after for each in _each(cut, len(children))))
     parts: dict[CellId, list[Ticks]] = {ident: [] for ident in first}
     orders = await asyncio.to_thread(_orders, "run", cut, first, len(children))
     for rows in await _asked(children, orders):
@@ -162,6 +166,25 @@ async def _run(children: list[Hand], work: _Work, first: dict[CellId, int]) -> l
             parts[ident].append(Ticks(ident, differs, count))
     places = work.standing.places
     return [verdict_on((ident, places[ident]), said, tail) for ident, said in parts.items()]
+
+
+def _tell(hands: Iterable[Hand], work: _Work, of: int) -> None:
+    """Let callers see how many of so many records were run."""
+    told = work.told
+    if told is None:
+        return
+    told.of = of
+
+    def news(records: int) -> None:
+        told.done = min(told.done + records, of)
+
+    for hand in hands:
+        hand.news = news
+
+
+def _each(cut: list[Stretch], of: int) -> list[Stretch]:
+    """The stretch of each process: its own, or the whole for all of them."""
+    return cut if len(cut) == of else cut * of
 
 
 async def _counted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ class Hand:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self.news: Callable[[int], None] = lambda _records: None
         self._said = b""
         self._listening = asyncio.create_task(self._listen())
 
@@ -35,7 +36,10 @@ class Hand:
         await self._put(case)
 
     async def ask(self, order: bytes) -> list[proving.Row]:
-        """The rows of an answer; refuses with `gov.proof_failed` when the process ends before."""
+        """The rows of an answer; refuses with `gov.proof_failed` when the process ends before.
+
+        On the way `news` is told how many more records were run.
+        """
         await self._put(order)
         assert self.process.stdout is not None, "it is a pipe"
         rows: list[proving.Row] = []
@@ -45,7 +49,10 @@ class Hand:
                 if not length:
                     break
                 page: Any = canon.decode(await self.process.stdout.readexactly(length))
-                rows += page
+                if isinstance(page, int):
+                    self.news(page)
+                else:
+                    rows += page
         except asyncio.IncompleteReadError:
             raise await self._lost() from None
         return rows

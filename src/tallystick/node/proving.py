@@ -27,7 +27,7 @@ from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.quiescence import live_cells
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
-from tallystick.model.frames import is_tick, open_frame
+from tallystick.model.frames import Sealed, is_tick, open_frame
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Runners
 from tallystick.node.worlds import world_at
@@ -36,6 +36,7 @@ from tallystick.values import canon
 READY: Final = b"."
 SIZE: Final = 4  # bytes that say how long a message is; one of no length ends an answer
 _ROWS: Final = 256  # of one message
+_NEWS: Final = 1024  # records between two words about them
 
 Row = list[Any]
 Cells = Mapping[CellId, int]
@@ -80,7 +81,10 @@ def class_of(ident: CellId, of: int) -> int:
 class Proving:
     """The side of the process: answers, as rows of plain values."""
 
-    def __init__(self, reader: Reader, case: Case) -> None:
+    def __init__(
+        self, reader: Reader, case: Case, news: Callable[[int], None] = lambda _records: None
+    ) -> None:
+        self._news = news
         self._reader = reader
         self._case = case
         self._blobs = {canon.digest_of(data): data for data in case.blobs}
@@ -120,10 +124,19 @@ class Proving:
         older = [row.seq for row in reader.snapshots(world) if row.seq <= stretch.after]
         start = self._world(older[-1] if older else 0)
         cells = {ident: max(seq, stretch.after + 1) for ident, seq in first.items()}
-        frames = reader.read(world, after=start.seq, upto=stretch.upto)
+        frames = self._telling(reader.read(world, after=start.seq, upto=stretch.upto), stretch)
         prover = Prover(start.catalogue(self._case.manifest))
         for ticks in prover.run(start, frames, cells, self._case.tail):
             yield [*ticks.cell, ticks.count, [list(each) for each in ticks.found]]
+
+    def _telling(self, frames: Iterable[Sealed], stretch: Stretch) -> Iterator[Sealed]:
+        """The frames, and every now and then a word about how many records there were."""
+        told = stretch.after
+        for frame in frames:
+            yield frame
+            if frame.last >= told + _NEWS:
+                self._news(frame.last - told)
+                told = frame.last
 
     def _world(self, seq: int) -> World:
         """The world as of a sequence, with the candidate beside it; 0 is before its first frame."""
@@ -196,7 +209,12 @@ def _serve(source: IO[bytes], out: IO[bytes]) -> None:
     case = Case(**raw | {"blobs": tuple(raw["blobs"])})
     reader = SqliteReader(Path(case.folder))
     try:
-        proving = Proving(reader, case)
+
+        def news(records: int) -> None:
+            out.write(_message(records))
+            out.flush()
+
+        proving = Proving(reader, case, news)
         while (order := _take(source)) is not None:
             rows = _answered(proving, order)
             while page := list(islice(rows, _ROWS)):

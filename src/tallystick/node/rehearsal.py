@@ -66,8 +66,9 @@ async def shadow_on(
         args = (start, live, frames, candidate, order)
         return shadow(*args, stop=lambda: stop() or time.monotonic() > ends)
 
-    # The longer limit is for a single tick of the candidate that does not end.
-    return await node.reruns.run(run, 2 * SECONDS)
+    with node.reruns.told("shadow", world):
+        # The longer limit is for a single tick of the candidate that does not end.
+        return await node.reruns.run(run, 2 * SECONDS)
 
 
 def _opened(

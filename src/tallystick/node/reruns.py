@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from tallystick.errors import DiskFull, Rejected, Unavailable
 from tallystick.journal.base import Reader
@@ -25,12 +27,41 @@ T = TypeVar("T")
 AT_ONCE: Final = 2
 
 
+@dataclass
+class UnderWay:
+    """A re-run that is not over: what it is for, and how far it came.
+
+    `of` is how much there is to do, None as long as nobody knows.
+    """
+
+    kind: str
+    world: str
+    begun_ns: int
+    done: int = 0
+    of: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        """As callers are shown it."""
+        return {"kind": self.kind, "begun_ns": self.begun_ns, "done": self.done, "of": self.of}
+
+
 class Reruns:
     """The re-runs of a node; used on the io thread."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.under_way: list[UnderWay] = []
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tally-rerun")
+
+    @contextmanager
+    def told(self, kind: str, world: str) -> Iterator[UnderWay]:
+        """Let callers see how far something came: a `what-if`, a `shadow` or a `prove`."""
+        mine = UnderWay(kind, world, self._node.clock.now_ns())
+        self.under_way.append(mine)
+        try:
+            yield mine
+        finally:
+            self.under_way.remove(mine)
 
     async def run(self, ask: Callable[[Reader, Callable[[], bool]], T], limit_s: float) -> T:
         """Run something over a reader of its own; it is handed a word that says when to stop.
@@ -59,10 +90,16 @@ class Reruns:
 
     async def what_if(self, order: ForkOrder) -> None:
         """Make the world that an order with edits asks for, and host it."""
+        with self.told("what-if", order.parent) as mine:
+            await self._what_if(order, mine)
+
+    # tidy: run it, write it, name it; one story, told in order.
+    async def _what_if(self, order: ForkOrder, mine: UnderWay) -> None:
         node = self._node
         settings, ports = node.hosting.settings, node.hosting.ports
 
         def news(inputs: int, of: int, ticks: int) -> None:
+            mine.done, mine.of = inputs, of
             said = {"world": order.parent, "inputs": inputs, "of": of, "ticks": ticks}
             node.log.say("info", "whatif.running", "recorded inputs are run again", **said)
 
