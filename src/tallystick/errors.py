@@ -257,3 +257,11 @@ class JournalCorrupt(Diverged):
 
     default_code = "journal.corrupt"
     default_hint = "restore from a backup, or start from the last good checkpoint"
+
+
+class BlobLost(JournalCorrupt):
+    """The disk has lost bytes that the world names: it stops, for their absence is no fact."""
+
+    default_code = "journal.blob_lost"
+    status = 503
+    default_hint = "put the same bytes back: PUT W/blobs from a backup; the world goes on by itself"

@@ -25,7 +25,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
-from tallystick.errors import JournalCorrupt, NotCanonical
+from tallystick.errors import BlobLost, JournalCorrupt, NotCanonical
 from tallystick.model.hot_items import NAT, NUMBERS, SIZE, SIZES, TEXTS, get, pattern
 from tallystick.model.tuples import make
 from tallystick.values import canon
@@ -221,11 +221,8 @@ class Nodes:
             return known
         data = self._blobs.get(digest)
         if data is None or sha256(data).digest() != digest:
-            raise JournalCorrupt(
-                f"index node {digest.hex()} is missing or damaged",
-                code="journal.corrupt",
-                where={"blob": canon.text_of(digest)},
-            )
+            name = canon.text_of(digest)
+            raise BlobLost(f"index node {name} is missing or damaged", where={"blob": name})
         node = parse_node(data)
         if isinstance(node, Stored):
             self._keep(digest, node)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
-from tallystick.errors import JournalCorrupt
+from tallystick.errors import BlobLost
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.parts import Cell, Fence, Intent, Keyed, Mail, Waiter, bonds_of
 from tallystick.model.cells import CellId
@@ -43,10 +43,8 @@ def read_blob(blobs: Blobs, digest: bytes) -> bytes:
     """The bytes behind a digest; a missing or damaged blob stops the world."""
     data = blobs.get(digest)
     if data is None or sha256(data).digest() != digest:
-        raise JournalCorrupt(
-            f"blob {digest.hex()} is missing or damaged",
-            where={"blob": canon.text_of(digest)},
-        )
+        name = canon.text_of(digest)
+        raise BlobLost(f"blob {name} is missing or damaged", where={"blob": name})
     return data
 
 

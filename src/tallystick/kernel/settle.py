@@ -47,6 +47,7 @@ from tallystick.values import canon, seal
 DROPS_MAX: Final = 16
 CLOCK_MAX: Final = 256
 # The kernel settles these itself: no seal can fire a timer early or answer for a child (I25).
+_FILE_READ: Final = "sys/file.read@1"
 OWN: Final = frozenset({TIMER, SPAWN, CALL, READ, CANCEL})
 
 
@@ -140,9 +141,13 @@ def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
         raise ReceiptFault(message, code="receipt_bytes_max")
     schema = effect.receipt if status == "ok" else effect.error
     try:
-        schema.plain(payload)
+        plain = schema.plain(payload)
     except (NotCanonical, SchemaMismatch) as why:
         raise ReceiptFault(why.message) from why
+    # Our own modules read it later, and what was never here must not look like lost then.
+    ref = plain["ref"] if effect.name == _FILE_READ and status == "ok" else None
+    if ref is not None and world.blobs.get(canon.raw_of(ref)) is None:
+        raise ReceiptFault(f"no blob {ref} came with it", code="receipt.blob_missing")
     return payload
 
 

@@ -18,6 +18,7 @@ from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
 from tallystick.kernel.ending import End, delete_cell, end_cell
 from tallystick.kernel.evolve import MIGRATION_FAILED, Older, evolved, is_older
+from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
@@ -141,6 +142,8 @@ class _Reading:
     """Reads blobs that the cell's state, its event or a blob read before names (03 section 5).
 
     Content-addressed, so it gives the same at replay; a hash that nothing names is refused.
+    A named blob that is not there stops the world: what a disk has lost is no fact, and a record
+    that rested on it would be another one where the bytes are back.
     """
 
     __slots__ = ("_mail", "_named", "_world")
@@ -164,9 +167,7 @@ class _Reading:
     def __call__(self, hash_text: str) -> bytes:
         if not self._is_named(hash_text):
             raise TickFault(f"nothing here names {hash_text}", code="exception")
-        data = self._world.blobs.get(canon.raw_of(hash_text))
-        if data is None:
-            raise TickFault(f"{hash_text} is not in the store", code="exception")
+        data = read_blob(self._world.blobs, canon.raw_of(hash_text))
         self._named.append(data)
         return data
 

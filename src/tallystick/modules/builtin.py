@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tallystick.errors import TallyError
+from tallystick.errors import JournalCorrupt, TallyError
 from tallystick.model.abi import (
     Content,
     EffectRequest,
@@ -67,6 +67,8 @@ class Builtin:
                 output, fuel = _published(workflow, tick), 1
             else:
                 output, fuel = self._play(catalogue, workflow, tick, content)
+        except JournalCorrupt:
+            raise  # lost bytes say nothing about the tick
         except _FAULTS as why:
             message = f"{type(why).__name__}: {why}"
             return Halted("exception", message, 0, ENGINE)

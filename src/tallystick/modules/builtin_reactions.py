@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tallystick.errors import SchemaMismatch, TallyError
+from tallystick.errors import JournalCorrupt, SchemaMismatch, TallyError
 from tallystick.model.abi import (
     Content,
     EffectRequest,
@@ -54,6 +54,8 @@ def react(
     try:
         body = _CELLS[workflow.entrypoint](turn, body, event["$tag"], event["$value"])
         output = _output(catalogue, workflow, turn, body)
+    except JournalCorrupt:
+        raise  # lost bytes say nothing about the tick
     except _FAULTS as why:
         return Halted("exception", f"{type(why).__name__}: {why}", 0, ENGINE)
     return Ran(output, write_output(output), len(turn.sent) + len(turn.asked), ENGINE)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
-from tallystick.errors import LimitExceeded, TickFault
+from tallystick.errors import BlobLost, JournalCorrupt, LimitExceeded, TickFault
 from tallystick.model.abi import Halted, Ran, TickInput, TickOutput, write_output
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
@@ -82,6 +82,7 @@ class AsyncFlow:
         self._read = read
         self._size = cache
         self._live: OrderedDict[tuple[bytes, bytes], Live] = OrderedDict()
+        self.lost: JournalCorrupt | None = None  # what a read could not find, for the fence
 
     def init(self, _catalogue: Catalogue, _workflow: Workflow, _tick: TickInput) -> None:
         """A flow starts from its first event."""
@@ -106,8 +107,10 @@ class AsyncFlow:
             used = turn.entry.space.meter.used + turn.spent
             moved = turn.entry is not self
             made = Ran(output, write_output(output), used, turn.entry.engine, moved, written=True)
-        except BaseException as why:  # noqa: BLE001 - the fence around module code
+        except BaseException as why:
             turn.drop()
+            if why is turn.entry.lost:
+                raise  # lost bytes say nothing about the tick
             return halted(why, turn.entry.space, workflow, turn.entry.engine)
         turn.entry.keep(turn)
         return made
@@ -130,10 +133,16 @@ class AsyncFlow:
         return self._live.pop((cell, digest), None)
 
     def blob(self, text: str) -> bytes:
-        """A sealed chunk or a large value; refuses one that is not in the store."""
-        data = self._read(canon.raw_of(text))
+        """A sealed chunk or a large value: this flow wrote it, so where it is not it was lost."""
+        try:
+            data = self._read(canon.raw_of(text))
+        except JournalCorrupt as why:
+            self.lost = why
+            raise
         if data is None:
-            raise TickFault(f"the history names {text}, which is not there", code="exception")
+            message = f"the history names {text}, which is not there"
+            self.lost = BlobLost(message, where={"blob": text})
+            raise self.lost
         return data
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from tallystick.errors import BadDefinition, TallyError
+from tallystick.errors import BlobLost, JournalCorrupt, TallyError
 from tallystick.model.abi import Content, Halted, Ran, Runner, TickInput
 from tallystick.model.bundle_python import read_python_bundle
 from tallystick.model.catalogue import Catalogue, Workflow
@@ -112,6 +112,8 @@ class Runners:
             # A workflow names its module, so its own hash is the same under changed code.
             known = self._entries.get((workflow.hash, workflow.module_hash))
             entry = known or self._entry(catalogue, workflow)
+        except JournalCorrupt:
+            raise  # lost bytes say nothing about the tick
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         ran: Ran | Halted
@@ -139,6 +141,8 @@ class Runners:
         try:
             known = self._entries.get((workflow.hash, workflow.module_hash))
             entry = known or self._entry(catalogue, workflow)
+        except JournalCorrupt:
+            raise  # lost bytes say nothing about the tick
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         made: bytes | Halted | None = entry.init(catalogue, workflow, tick)
@@ -161,6 +165,8 @@ class Runners:
                 namespace = loaded.main[_SPACE]
                 made = PureFunction(namespace, entrypoint, loaded.code.rules.engine)
                 loaded.main[entrypoint] = made
+        except JournalCorrupt:
+            raise  # lost bytes say nothing about the tick
         except TallyError as why:
             return Halted("exception", why.message, 0, _KERNEL)
         answer: bytes | Halted = made(catalogue, data)
@@ -197,6 +203,8 @@ class Runners:
         try:
             known = self._entries.get((workflow.hash, workflow.module_hash))
             entry = known or self._entry(catalogue, workflow)
+        except JournalCorrupt:
+            raise  # lost bytes say nothing about the flow
         except TallyError:
             return None  # its first tick says so
         return entry if isinstance(entry, AsyncFlow) else None
@@ -287,8 +295,8 @@ def _compile(root: str, blobs: Blobs) -> Compiled:
 def _blob(blobs: Blobs, hash_text: str) -> bytes:
     data = blobs.get(canon.raw_of(hash_text))
     if data is None:
-        message = f"the artifact {hash_text} is not in the store"
-        raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
+        # A bundle without it is refused, so it was here once.
+        raise BlobLost(f"the artifact {hash_text} is not in the store", where={"blob": hash_text})
     return data
 
 

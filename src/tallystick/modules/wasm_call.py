@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from tallystick.errors import BadDefinition
+from tallystick.errors import BlobLost
 from tallystick.model.abi import Halted
 from tallystick.values import canon
 
@@ -56,6 +56,6 @@ def code_at(blobs: Blobs, hash_text: str) -> bytes:
     """The bytes of an artifact; refuses one that is not in the store."""
     data = blobs.get(canon.raw_of(hash_text))
     if data is None:
-        message = f"the artifact {hash_text} is not in the store"
-        raise BadDefinition(message, code="bundle.incomplete", where={"path": hash_text})
+        # A bundle without it is refused, so it was here once.
+        raise BlobLost(f"the artifact {hash_text} is not in the store", where={"blob": hash_text})
     return data

@@ -209,6 +209,8 @@ class Driver:
         self.staged: list[Staged] = []
         self.staged_bytes = 0
         self.held = False  # what comes waits, and nothing begins, until its holder lets go
+        self.stopped: TallyError | None = None  # the disk lost what the next decision needs
+        self.torn = False  # it lost it amid a fold: the world in memory is no state of the journal
 
     # ---- taking -----------------------------------------------------------------------------
 
@@ -259,7 +261,11 @@ class Driver:
     def stage(self, frame: Frame, ticket: Ticket | None = None) -> None:
         """Fold a decided frame and keep it for the next commit."""
         self.points.at("frame.built")
-        sealed = accept(self.world, frame)
+        try:
+            sealed = accept(self.world, frame)
+        except TallyError:
+            self.torn = True
+            raise
         self.points.at("frame.folded")
         self.staged.append(make(Staged, (frame, sealed, ticket)))
         if sealed is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tallystick.errors import DiskFull, NotQuiescent, TallyError
+from tallystick.errors import DiskFull, JournalCorrupt, NotQuiescent, TallyError
 from tallystick.journal import checkpoints
 from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.checkpoints import Stand
@@ -90,7 +90,7 @@ class Duties:
     async def _snapshot(self, world: str) -> None:
         try:
             await self._node.snapshot(world)
-        except (NotQuiescent, DiskFull):
+        except (NotQuiescent, DiskFull, JournalCorrupt):
             return  # the journal is whole without it; opening only folds longer
 
     def snapshot_taken(self, world: str) -> None:

@@ -29,6 +29,7 @@ from tallystick.errors import (
     TallyError,
     Unavailable,
 )
+from tallystick.kernel.draft import Frame
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
 from tallystick.kernel.settle import CLOCK_MAX
@@ -44,6 +45,7 @@ STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _OVERDUE: Final = 2  # a snapshot waits for calm, but not for ever: a start folds what it lacks
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
 _ROUNDS: Final = 16
+_AGAIN_NS: Final = 200_000_000  # between two looks for bytes that a disk has lost
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
 
 
@@ -71,6 +73,7 @@ class Engine:
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._commits = Commits(self.worlds, pace, Ways(writer, outlet, out.post, self.call))
         self._ended = False
+        self._again_ns = 0
         self._watchdog = Watchdog()
         self._kernel_thread = threading.Thread(target=self._run, name="tally-kernel", daemon=True)
 
@@ -149,6 +152,8 @@ class Engine:
     def _listen(self) -> None:
         """Take every message that waits; sleep for the first when there is nothing to do."""
         inbox = self._inbox
+        if self.stopped():
+            self._look_again()
         if inbox.empty() and self._idle():
             try:
                 self._take(inbox.get(timeout=self._doze_s()))
@@ -165,7 +170,8 @@ class Engine:
         elif len(message) == 2:
             hosted, ticket = message
             hosted.staged_ns = hosted.staged_ns if hosted.driver.staged else time.monotonic_ns()
-            hosted.driver.handle(ticket)
+            if hosted.driver.torn or not self._handled(hosted.driver, ticket):
+                self._tell(hosted.driver, ticket)
         else:
             hosted, tickets, ingress = message
             self.asleep = False
@@ -187,7 +193,7 @@ class Engine:
             return False
         if driver.held:
             return False
-        if self._commits.disk_full:
+        if self._commits.disk_full or driver.stopped is not None:
             return bool(driver.ingress)
         ready = driver.world.ring and not (self.asleep or driver.world.frozen)
         return bool(driver.work or ready or (driver.ingress and not self.outlet.jammed))
@@ -209,7 +215,10 @@ class Engine:
         if not driver.staged:
             hosted.staged_ns = time.monotonic_ns()
         if self._commits.disk_full:
-            self._refuse(driver.ingress.popleft(), hosted)
+            self._refuse(hosted, DiskFull("the disk is full; the node only reads"))
+            return
+        if driver.stopped is not None:
+            self._refuse(hosted, driver.stopped)
             return
         if self._overdue(hosted):
             self._ticks(driver, _CLEARED)
@@ -230,7 +239,9 @@ class Engine:
             ticket = driver.work.popleft()
             if isinstance(ticket.given, TakeSnapshot) and not driver.world.frozen:
                 self._ticks(driver, _CLEARED)
-            driver.handle(ticket)
+            if driver.stopped is not None or not self._handled(driver, ticket):
+                driver.work.appendleft(ticket)
+                return
 
     def _admit(self, hosted: Hosted) -> None:
         """Handle new events, some at a time; a group of tickets goes into one commit."""
@@ -244,10 +255,11 @@ class Engine:
                 left -= 1
                 hosted.taken += 1
                 hosted.taken_bytes += ticket.size
-                hosted.driver.handle(ticket)
+                if not self._handled(hosted.driver, ticket):
+                    self._tell(hosted.driver, ticket)
 
     def _ticks(self, driver: Driver, most: int) -> None:
-        while most > 0 and driver.world.ring:
+        while most > 0 and driver.world.ring and driver.stopped is None:
             self._tick(driver)
             most -= 1
 
@@ -262,9 +274,12 @@ class Engine:
             told = (driver.clock.sample(), "suspend", "node", getattr(why, "code", "watchdog"))
             driver.handle(Ticket(Operate(*told, cell.workflow, cell.key)))
             return
+        except JournalCorrupt as why:
+            self._stop(driver, why)
+            return
         if frame is not None:
             self._ticked(cell.workflow, frame.answer.kind, time.perf_counter() - begun)
-            driver.stage(frame)
+            self._stage(driver, frame)
 
     # ---- time -------------------------------------------------------------------------------
 
@@ -272,9 +287,9 @@ class Engine:
         """How long nothing is due; None is for ever."""
         if self._commits.disk_full or self.draining:
             return None
-        waits = []
+        waits = [_AGAIN_NS] if self.stopped() else []
         for hosted in self.worlds.values():
-            due = None if hosted.driver.held else awaited_ns(hosted.driver.world)
+            due = None if _stands(hosted.driver) else awaited_ns(hosted.driver.world)
             if due is not None:
                 now = hosted.driver.clock.sample().now_ns
                 waits.append(max(due - now, hosted.clock_after_ns - time.monotonic_ns(), 0))
@@ -286,14 +301,14 @@ class Engine:
             return
         for hosted in self.worlds.values():
             driver = hosted.driver
-            due = None if driver.held else awaited_ns(driver.world)
+            due = None if _stands(driver) else awaited_ns(driver.world)
             if due is None or hosted.clock_after_ns > time.monotonic_ns():
                 continue
             sample = driver.clock.sample()
             if max(driver.world.logical_ns + 1, sample.now_ns) >= due:
                 before = driver.world.seq
                 self._late(max(0, sample.now_ns - due) / 1e9)
-                driver.handle(Ticket(ClockInput(sample)))
+                self._handled(driver, Ticket(ClockInput(sample)))
                 hosted.staged_ns = hosted.staged_ns or time.monotonic_ns()
                 if driver.world.seq - before >= CLOCK_MAX:
                     # Many are overdue, after a long stop: they drain at a bounded rate.
@@ -314,10 +329,10 @@ class Engine:
 
     def _may_snap(self, hosted: Hosted) -> bool:
         """Who only came to look writes nothing, nor does anybody else on a full disk."""
-        return not (self.asleep or self._commits.disk_full or hosted.driver.held)
+        return not (self.asleep or self._commits.disk_full or _stands(hosted.driver))
 
     def _snapshot(self, hosted: Hosted) -> None:
-        hosted.driver.handle(Ticket(TakeSnapshot(hosted.driver.clock.sample())))
+        self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
         hosted.snapped = hosted.driver.world.seq
         gc.collect(1)
 
@@ -353,10 +368,63 @@ class Engine:
         """There is space again; called on this thread."""
         self._commits.disk_full = False
 
-    def _refuse(self, ticket: Ticket, hosted: Hosted) -> None:
+    def _refuse(self, hosted: Hosted, why: TallyError) -> None:
+        ticket = hosted.driver.ingress.popleft()
         hosted.taken, hosted.taken_bytes = hosted.taken + 1, hosted.taken_bytes + ticket.size
-        self._commits.give_up(ticket, DiskFull("the disk is full; the node only reads"))
+        self._commits.give_up(ticket, why)
         self._post(self.outlet.taken())
+
+    # ---- damage -----------------------------------------------------------------------------
+
+    def stopped(self) -> list[str]:
+        """The worlds that wait for bytes which the disk has lost."""
+        return [name for name, hosted in self.worlds.items() if hosted.driver.stopped is not None]
+
+    def _handled(self, driver: Driver, ticket: Ticket) -> bool:
+        """Decide about one input; False when the world stopped over it and it is as before."""
+        try:
+            driver.handle(ticket)
+        except JournalCorrupt as why:
+            self._stop(driver, why)
+            return False
+        return True
+
+    def _stage(self, driver: Driver, frame: Frame) -> None:
+        try:
+            driver.stage(frame)
+        except JournalCorrupt as why:
+            self._stop(driver, why)
+
+    def _tell(self, driver: Driver, ticket: Ticket) -> None:
+        """Tell a caller why its world stopped."""
+        assert driver.stopped is not None, "only a stopped world has something to tell"
+        self._commits.give_up(ticket, driver.stopped)
+        self._post(self.outlet.taken())
+
+    def _stop(self, driver: Driver, why: JournalCorrupt) -> None:
+        """The disk has lost bytes: this world decides nothing until they are back (F4)."""
+        if driver.stopped is None:
+            self.outlet.now.stopped.append((driver.world.id, why))
+            self._post(self.outlet.taken())
+        driver.stopped = why
+        self._again_ns = time.monotonic_ns() + _AGAIN_NS
+
+    def _look_again(self) -> None:
+        """Let every stopped world go on whose bytes are back."""
+        if time.monotonic_ns() < self._again_ns:
+            return
+        self._again_ns = time.monotonic_ns() + _AGAIN_NS
+        for name in self.stopped():
+            hosted = self.worlds[name]
+            if hosted.driver.staged or self._commits.flight is not None:
+                continue
+            try:
+                hosted.mend()
+            except JournalCorrupt as why:
+                self._stop(hosted.driver, why)
+            if hosted.driver.stopped is None:
+                self.outlet.now.stopped.append((name, None))
+                self._post(self.outlet.taken())
 
     # ---- the end ----------------------------------------------------------------------------
 
@@ -388,3 +456,8 @@ class Engine:
             for ticket in tickets_of(hosted.driver, None):
                 self._commits.give_up(ticket, why)
         self._post(self.outlet.taken())
+
+
+def _stands(driver: Driver) -> bool:
+    """True while nothing begins by itself in a world."""
+    return driver.held or driver.stopped is not None

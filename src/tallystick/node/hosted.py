@@ -8,6 +8,7 @@ from typing import Final
 
 from tallystick.journal.base import Head
 from tallystick.node.driver import Driver
+from tallystick.values import canon
 
 # After opening behind a long tail: the first who ask do not wait for its snapshot.
 _REST_NS: Final = 5_000_000_000
@@ -36,6 +37,22 @@ class Hosted:
         # How much of the ingress lane was handled, for whoever bounds the lane.
         self.taken = 0
         self.taken_bytes = 0
+
+    def mend(self) -> None:
+        """Let a stopped world go on if what it lacked can be read again; raises what it lacks."""
+        old = self.driver
+        assert old.stopped is not None, "only a stopped world is mended"
+        name = old.stopped.where.get("blob")
+        if not isinstance(name, str):
+            return  # not a blob: somebody has to look, and start the node again
+        if old.blobs.get(canon.raw_of(name)) is None:
+            return
+        if not old.torn:
+            old.stopped = None
+            return
+        self.driver = self.reopen(old.head)
+        self.driver.work.extend(old.work)
+        self.driver.ingress.extend(old.ingress)
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

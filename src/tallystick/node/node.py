@@ -50,7 +50,7 @@ from tallystick.node.keys import KeyFile
 from tallystick.node.lane import Lane
 from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
-from tallystick.node.outlet import Parcel
+from tallystick.node.outlet import Parcel, told_of
 from tallystick.node.reading import Reading
 from tallystick.node.wasm_cache import Vouched
 from tallystick.node.worlds import ForkOrder, NewWorld, drop_unfinished, own, world_at
@@ -134,12 +134,12 @@ class Node:
     # ---- what is here -----------------------------------------------------------------------
 
     def status(self) -> str:
-        """`ok`, `degraded` (an effect nobody serves), `read_only` (disk full) or `stopping`."""
+        """`ok`, `degraded` (unserved effects, stopped worlds), `read_only` (disk full), `stopping`."""
         if self.stopping or self.engine.failed is not None:
             return "stopping"
         if self.engine.read_only:
             return "read_only"
-        return "degraded" if self.dispatch.unserved else "ok"
+        return "degraded" if self.dispatch.unserved or self.engine.stopped() else "ok"
 
     def serving(self) -> Serving:
         """Who serves an effect, and what is in somebody's hands now."""
@@ -172,12 +172,14 @@ class Node:
         """The first name of a world, or its id."""
         return next((name for name, known in self.names.items() if known == world), world)
 
-    def _hosted(self, world: str) -> Hosted:
+    def _hosted(self, world: str, *, look: bool = False) -> Hosted:
         if self.engine.failed is not None:
             raise self.engine.failed
         hosted = self.engine.worlds.get(world)
         if hosted is None:
             raise NotOwner(f"world {world} is not here", where={"world": world})
+        if hosted.driver.stopped is not None and not look:
+            raise hosted.driver.stopped
         return hosted
 
     # ---- inputs and looks -------------------------------------------------------------------
@@ -233,7 +235,7 @@ class Node:
 
     async def look(self, world: str, ask: Callable[[World], T]) -> T:
         """Ask the live world; answered once all it saw is durable."""
-        hosted = self._hosted(world)
+        hosted = self._hosted(world, look=True)
         ticket = Ticket(Look(ask))
         call = Call(self.loop, [ticket])
         self.engine.look(hosted, ticket)
@@ -271,7 +273,7 @@ class Node:
         """Ask the world as it was at a sequence; folded in a worker thread."""
 
         def fold(reader: Reader) -> T:
-            runner = self._hosted(world).driver.world.runner
+            runner = self._hosted(world, look=True).driver.world.runner
             return ask(world_at(reader, world, runner, seq=seq, settings=self.hosting.settings))
 
         return await self.read(fold)
@@ -465,6 +467,8 @@ class Node:
             self.feed.durable(world, frames, head)
         for world in parcel.snapshots:
             self.duties.snapshot_taken(world)
+        for world, why in parcel.stopped:
+            self.log.say(*told_of(why), world=world)
         for world in parcel.lost:
             self.log.say("error", "world.moved", "another writer owns this world", world=world)
             self.depart(world)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tallystick.errors import TallyError
 from tallystick.journal.base import Head
 from tallystick.model.frames import Sealed
 from tallystick.node.driver import Deferred, Published, Ticket
@@ -24,6 +25,7 @@ class Parcel:
     durable: list[tuple[str, Sequence[Sealed], Head]] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    stopped: list[tuple[str, TallyError | None]] = field(default_factory=list)
 
 
 class Outlet:
@@ -59,3 +61,10 @@ class Outlet:
         """Everything so far; a new one begins."""
         parcel, self.now = self.now, Parcel()
         return parcel
+
+
+def told_of(why: TallyError | None) -> tuple[str, str, str]:
+    """What the log says of a world that stopped over lost bytes, or has them back."""
+    if why is None:
+        return "info", "world.restored", "what was lost is back"
+    return "error", why.code, f"{why.message}; the world waits"

@@ -244,10 +244,6 @@ class Simulation:
             self.checkpoint = (last.last, last.hash)
 
     def _judged(self, seq: int, records: Sequence[Any]) -> None:
-        if self.damage == "lose_blob":
-            for record in records:
-                if "is not in the store" in getattr(record, "message", ""):
-                    raise Detected("lose_blob: the tick that needed it faulted")
         self.scene.frame(seq, records, partial(self.journal.blob, WORLD))
 
     def publish(self, job: Published) -> None:
