@@ -19,7 +19,8 @@ def run(bench: Bench) -> dict[str, Any]:
     words = ["--control", "--planted", module, "--base-seed", base, "--report", str(path)]
     code = simulate("none", *words)
     found = json.loads(path.read_text("utf-8"))
-    return {"exit": code, **{name: found[name] for name in _FIGURES}}
+    named = sorted(row["defect"] for row in found["rows"])
+    return {"exit": code, "named": named, **{name: found[name] for name in _FIGURES}}
 
 
 _FIGURES = ("caught", "defects", "most_seeds", "median_decisions", "seconds")

@@ -11,8 +11,9 @@ import pytest
 from tallystick.errors import TallyError
 from tallystick.kernel.inputs import Receipt, TrustKey
 from tallystick.kernel.settle import statement_of
+from tallystick.node.leases import Wish
 from tallystick.node.node import Node
-from tallystick.node.work import Brought, Wish
+from tallystick.node.work import Brought
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
 from tests import orders

@@ -18,6 +18,8 @@ from tallystick.testing.plan import Plan
 from tallystick.testing.simulate import Simulation, simulate
 
 SEEDS = 150
+# I14 is looked at by running seeds twice; I16, I19 and I28 are of rare turns of a run.
+SIMULATED = [f"I{n}" for n in range(1, 40) if n not in (14, 16, 19, 28)]
 REPORTED = {
     "base_seed",
     "commit",
@@ -46,6 +48,8 @@ def test_no_seed_breaks_an_invariant(part: int) -> None:
         report.add(run_seed("test", index))
     assert report.failures == []
     assert report.crashes > 0
+    never = [name for name in SIMULATED if not report.looked.get(name)]
+    assert never == [], "a checker that is never asked proves nothing"
 
 
 @pytest.mark.invariant("I14")

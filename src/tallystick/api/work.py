@@ -8,7 +8,8 @@ from tallystick.api.request import Request, Response
 from tallystick.api.seals import seal_of
 from tallystick.api.who import may_enter, world_of
 from tallystick.kernel.inputs import Progress
-from tallystick.node.work import Brought, Lease, Wish
+from tallystick.node.leases import Lease, Wish
+from tallystick.node.work import Brought
 
 
 async def lease(request: Request) -> Response:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import JournalCorrupt, ReplayDiverged, TallyError
+from tallystick.errors import BlobLost, JournalCorrupt, ReplayDiverged, TallyError
 from tallystick.kernel import snapshot
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.inputs import Decide, Govern, Sample, Submit
+from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.machine import advance, fold_frame, submit
 from tallystick.kernel.regovern import again
 from tallystick.kernel.roots import root, state_root
@@ -213,7 +214,7 @@ def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
     value = first.value
     if value is None:
         assert first.value_hash is not None, "a value stands inline or by digest"
-        value = world.blobs.get(first.value_hash)
+        value = read_blob(world.blobs, first.value_hash)
     given = Submit(
         sample=Sample(first.stamp.now_ns, first.stamp.entropy),
         schema=first.schema,
@@ -227,8 +228,8 @@ def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
     )
     try:
         return submit(world, given).records
-    except TallyError:
-        return ()
+    except TallyError as why:
+        return _refused(why)
 
 
 def _decided(world: World, first: IntentApproval) -> tuple[Record, ...]:
@@ -238,16 +239,25 @@ def _decided(world: World, first: IntentApproval) -> tuple[Record, ...]:
     fields = (first.intent, first.principal, first.decision, first.comment, first.seal)
     try:
         return submit(world, Decide(sample, *fields, seal_ok)).records
-    except TallyError:
-        return ()
+    except TallyError as why:
+        return _refused(why)
 
 
 def _governed(world: World, given: Govern) -> tuple[Record, ...]:
     """Decide again about a change of the rules or of the code."""
     try:
         return submit(world, given).records
-    except TallyError:
-        return ()
+    except TallyError as why:
+        return _refused(why)
+
+
+def _refused(why: TallyError) -> tuple[Record, ...]:
+    """What was taken once is refused now: no records; what was whole then and is not was lost."""
+    if isinstance(why, JournalCorrupt):
+        raise why
+    if why.code == "bundle.incomplete":
+        raise BlobLost(why.message, where={"blob": why.where["hash"]}) from why
+    return ()
 
 
 def _check_roots(world: World, taken: SnapshotTaken, seq: int) -> Found | None:

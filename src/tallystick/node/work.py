@@ -14,7 +14,6 @@ import asyncio
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Conflict, Rejected, TallyError
@@ -23,23 +22,13 @@ from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Operate, Progress, Receipt, Sample, Settle
 from tallystick.kernel.settle import statement_of
 from tallystick.node.driver import Published
+from tallystick.node.leases import Lease, Leases, Waits, Wish
 from tallystick.node.node import Node
 from tallystick.values import canon, seal
 from tallystick.values.schema.references import references
 
 DONE_MAX: Final = 10_000
 _BEAT_S: Final = 0.2
-
-
-class Wish(NamedTuple):
-    """What a worker can do, and how much it takes."""
-
-    worker: str
-    pools: tuple[str, ...]
-    effects: tuple[str, ...]
-    most: int
-    wait_ms: int
-    lease_ms: int | None
 
 
 class Brought(NamedTuple):
@@ -52,22 +41,6 @@ class Brought(NamedTuple):
     ended_ns: int
     usage: Mapping[str, int] | None
     seal: Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class Lease:
-    """A job in the hands of a worker, until a time."""
-
-    id: str
-    job: Published
-    pool: str
-    worker: str
-    until_ns: int
-
-    @property
-    def world(self) -> str:
-        """The world of the job."""
-        return self.job.world
 
 
 class Done(NamedTuple):
@@ -83,19 +56,14 @@ class Work:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._ready: dict[tuple[str, bytes], tuple[str, Published]] = {}
-        self._leases: dict[str, Lease] = {}
-        self._by_intent: dict[tuple[str, bytes], Lease] = {}
-        self._kept: dict[tuple[str, bytes], WorkRow] = {}
+        self._leases = Leases()
         self._done: OrderedDict[str, Done] = OrderedDict()
         self._bell = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
     async def open(self, world: str) -> None:
         """Remember the leases of a world that were granted before a restart."""
-        for row in await self._node.read(lambda reader: reader.work(world)):
-            if row.state == "leased":
-                self._kept[world, row.intent] = row
+        self._leases.remember(world, await self._node.read(lambda reader: reader.work(world)))
 
     async def close(self) -> None:
         """Watch no more; leases stay in the journal."""
@@ -109,37 +77,22 @@ class Work:
         return lambda job: self._take(pool, job)
 
     def _take(self, pool: str, job: Published) -> None:
-        key = (job.world, job.intent)
-        kept = self._kept.pop(key, None)
-        if kept is not None and kept.attempt == job.attempt:
-            assert kept.lease_id is not None, "a leased row names its lease"
-            lease = Lease(kept.lease_id, job, pool, kept.owner or "", kept.lease_until or 0)
-            self._leases[lease.id] = self._by_intent[key] = lease
-            return
-        held = self._by_intent.get(key)
-        if held is not None and held.job.attempt >= job.attempt:
-            return
-        self._drop(key)
-        self._ready[key] = (pool, job)
-        self._bell.set()
+        if self._leases.take(pool, job):
+            self._bell.set()
 
     def settled(self, world: str, intent: bytes) -> None:
         """An intent is over, by whomever."""
-        key = (world, intent)
-        self._ready.pop(key, None)
-        self._kept.pop(key, None)
-        lease = self._by_intent.get(key)
+        lease = self._leases.settled((world, intent))
         if lease is not None:
-            self._drop(key)
             self._node.loop.create_task(self._forget(lease))
 
     def running(self) -> dict[bytes, int]:
         """The attempt of each intent that a worker has."""
-        return {lease.job.intent: lease.job.attempt for lease in self._leases.values()}
+        return {lease.job.intent: lease.job.attempt for lease in self._leases.held.values()}
 
     def pools(self) -> dict[bytes, str]:
         """The pool of each intent that waits for a worker."""
-        return {key[1]: pool for key, (pool, _) in self._ready.items()}
+        return {key[1]: pool for key, (pool, _) in self._leases.waiting.items()}
 
     # ---- what workers ask -------------------------------------------------------------------
 
@@ -152,12 +105,12 @@ class Work:
         """
         until = self._node.loop.time() + wish.wait_ms / 1000
         while gone is None or not gone.done():
-            found = self._fitting(wish, allowed)
+            found = self._leases.fitting(wish, allowed)
             left_s = until - self._node.loop.time()
             if found or left_s <= 0:
                 leases = await self._grant(wish, found)
                 if gone is None or not gone.done():
-                    return [_shown(lease) for lease in leases if lease.id in self._leases]
+                    return [_shown(lease) for lease in leases if lease.id in self._leases.held]
                 await self._take_back(leases)
                 break
             self._bell.clear()
@@ -175,39 +128,18 @@ class Work:
 
     async def _take_back(self, leases: list[Lease]) -> None:
         """Free jobs that nobody has seen: no attempt was made, so none is journaled."""
-        for lease in [each for each in leases if each.id in self._leases]:
-            key = (lease.world, lease.job.intent)
-            self._drop(key)
-            self._ready[key] = (lease.pool, lease.job)
+        for lease in [each for each in leases if each.id in self._leases.held]:
+            self._leases.put_back(lease)
             await self._forget(lease)
         self._bell.set()
 
-    def _fitting(
-        self, wish: Wish, allowed: Callable[[str], bool]
-    ) -> list[tuple[tuple[str, bytes], str, Published]]:
-        found = []
-        for key, (pool, job) in self._ready.items():
-            fits = (not wish.pools or pool in wish.pools) and (
-                not wish.effects or job.effect in wish.effects
-            )
-            if fits and allowed(job.world):
-                found.append((key, pool, job))
-                if len(found) == wish.most:
-                    break
-        for key, _, _ in found:
-            del self._ready[key]
-        return found
-
-    async def _grant(
-        self, wish: Wish, found: list[tuple[tuple[str, bytes], str, Published]]
-    ) -> list[Lease]:
-        leases = []
-        until_ns = self._node.clock.now_ns() + self._length_ns(wish.lease_ms)
-        for key, pool, job in found:
-            name = self._node.clock.sample().entropy[:16].hex()
-            lease = Lease(name, job, pool, wish.worker, until_ns)
-            self._leases[name] = self._by_intent[key] = lease
-            leases.append(lease)
+    async def _grant(self, wish: Wish, found: list[Waits]) -> list[Lease]:
+        clock = self._node.clock
+        until_ns = clock.now_ns() + self._length_ns(wish.lease_ms)
+        leases = [
+            self._leases.grant(waits, clock.sample().entropy[:16].hex(), wish.worker, until_ns)
+            for waits in found
+        ]
         # Durable before the worker sees it: after a restart the lease still counts.
         await self._keep(leases)
         return leases
@@ -219,7 +151,7 @@ class Work:
 
     def find(self, name: str) -> Lease:
         """A lease by name; refuses one that was lost."""
-        lease = self._leases.get(name)
+        lease = self._leases.held.get(name)
         if lease is None:
             done = self._done.get(name)
             if done is not None:
@@ -229,15 +161,15 @@ class Work:
 
     async def extend(self, lease: Lease, lease_ms: int | None) -> dict[str, Any]:
         """Keep a job longer; `cancel` says that nobody wants its result any more."""
-        if lease.id not in self._leases:
+        if lease.id not in self._leases.held:
             return {"lease_until_ns": lease.until_ns, "cancel": True}
         lease.until_ns = self._node.clock.now_ns() + self._length_ns(lease_ms)
         await self._keep([lease])
-        return {"lease_until_ns": lease.until_ns, "cancel": lease.id not in self._leases}
+        return {"lease_until_ns": lease.until_ns, "cancel": lease.id not in self._leases.held}
 
     async def progress(self, lease: Lease, given: Progress) -> Answer:
         """Note a progress frame of a leased job."""
-        if lease.id not in self._leases:
+        if lease.id not in self._leases.held:
             raise _lost(lease.id)
         job = lease.job
         made = given._replace(world=job.world, intent=job.intent, attempt=job.attempt)
@@ -272,7 +204,7 @@ class Work:
 
     async def release(self, lease: Lease) -> None:
         """Give a job back: somebody else makes the next attempt."""
-        if lease.id not in self._leases:
+        if lease.id not in self._leases.held:
             raise _lost(lease.id)
         await self._again(lease, "released")
 
@@ -282,13 +214,13 @@ class Work:
         while True:
             await asyncio.sleep(_BEAT_S)
             now_ns = self._node.clock.now_ns()
-            for lease in [each for each in self._leases.values() if each.until_ns <= now_ns]:
+            for lease in self._leases.over(now_ns):
                 await self._again(lease, "lease_lost")
 
     async def _again(self, lease: Lease, reason: str) -> None:
         """Journal the next attempt; it comes back through dispatch when that is durable."""
         job = lease.job
-        self._drop((job.world, job.intent))
+        self._leases.drop(lease.place)
         text = f"{lease.worker} let {job.effect} go: {reason}"
         self._node.log.say("info", "work.lease_ended", text, world=job.world)
         given = Operate(self._node.clock.sample(), "attempt", "node", reason, intent=job.intent)
@@ -297,15 +229,10 @@ class Work:
         except TallyError:
             return  # settled meanwhile, or the node stops: the journal knows the rest
 
-    def _drop(self, key: tuple[str, bytes]) -> None:
-        lease = self._by_intent.pop(key, None)
-        if lease is not None:
-            self._leases.pop(lease.id, None)
-
     async def _keep(self, leases: list[Lease]) -> None:
         rows: dict[str, list[WorkRow]] = {}
         for lease in leases:
-            rows.setdefault(lease.world, []).append(_row(lease, "leased"))
+            rows.setdefault(lease.world, []).append(lease.row("leased"))
         for world, held in rows.items():
             await self._put(world, held)
 
@@ -314,23 +241,9 @@ class Work:
 
     async def _forget(self, lease: Lease) -> None:
         try:
-            await self._put(lease.world, [_row(lease, "settled")])
+            await self._put(lease.world, [lease.row("settled")])
         except TallyError:
             return  # the row only names a lease; the intent is settled without it
-
-
-def _row(lease: Lease, state: str) -> WorkRow:
-    job = lease.job
-    return WorkRow(
-        intent=job.intent,
-        effect=job.effect,
-        pool=lease.pool,
-        state=state,
-        attempt=job.attempt,
-        owner=lease.worker,
-        lease_id=lease.id,
-        lease_until=lease.until_ns,
-    )
 
 
 def _receipt(job: Published, brought: Brought) -> Receipt:

@@ -14,6 +14,7 @@ from tallystick.kernel.roots import root
 from tallystick.model.frames import open_frame
 from tallystick.node.driver import Driver, Published, Publisher
 from tallystick.node.worlds import ForkOrder, fork_world, marks_of, open_driver
+from tallystick.testing.acts_rules import RuleActs
 from tallystick.testing.check import must
 from tallystick.testing.plan import Decision
 from tallystick.testing.ports import SECOND_KEY
@@ -43,13 +44,17 @@ class Acts:
         self.swept = False
         self.forks: dict[str, bytes] = {}
         self.children = 0
+        self.rules = RuleActs(sim)
 
     def perform(self, decision: Decision) -> None:
         """Do what a decision says to the running node."""
         if "fault" in decision:
             self.sim.out.count(self.sim.out.faults, decision["fault"])
         name = decision.get("do") or decision["fault"]
-        getattr(self, "_" + name)(decision)
+        if name == "lease":
+            self.sim.workers.lease(decision)
+        else:
+            (getattr(self, "_" + name, None) or getattr(self.rules, name))(decision)
 
     def _driver(self) -> Driver:
         assert self.sim.driver is not None, "acts meet a running node"
@@ -192,7 +197,7 @@ class Acts:
         sim.tickets = []
         sim.driver = open_driver(sim.ports, deposed.world.id, sim.scene.runner, sim.plain)
         if decision["write"]:
-            sim.driver.resume()
+            sim.workers.resume(sim.driver)
             self._greet(sim.driver, 1)
         self._greet(deposed, 2)
         try:
@@ -201,7 +206,7 @@ class Acts:
             # Had it been let through, the check of each commit (I11) would have said so.
             sim.points.sometimes("a deposed writer was fenced")
         if not decision["write"]:
-            sim.driver.resume()
+            sim.workers.resume(sim.driver)
 
     def _greet(self, driver: Driver, ref: int) -> None:
         driver.offer(self.sim.scene.greeting(self.sim.clock.sample(), ref))
@@ -229,10 +234,11 @@ class Acts:
         wanted = sim.scene.wanted(sim.clock.sample())
         for given in wanted:
             self._offer(given)
-        dues = sim.scene.dues()
+        dues = [*sim.scene.dues(), *sim.workers.push_on()]
         if dues:
             sim.clock.jump(max(max(dues) - sim.clock.wall_ns(), 0))
             driver.settle_due()
+            sim.workers.watch()
         if wanted or dues:
             driver.run_until_idle()
         return bool(wanted or dues or sim.heap)

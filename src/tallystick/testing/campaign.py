@@ -54,6 +54,7 @@ class Report:
     faults: dict[str, int] = field(default_factory=dict)
     crash_points: dict[str, int] = field(default_factory=dict)
     sometimes: dict[str, int] = field(default_factory=dict)
+    looked: dict[str, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, out: Outcome) -> None:
@@ -66,6 +67,7 @@ class Report:
         _sum(self.faults, out.faults)
         _sum(self.crash_points, out.points)
         _sum(self.sometimes, out.sometimes)
+        _sum(self.looked, out.looked)
         if out.invariant is not None:
             self.failures.append(
                 {"seed": out.seed, "invariant": out.invariant, "message": out.message}
@@ -92,6 +94,7 @@ class Report:
             "faults": dict(sorted(self.faults.items())),
             "crash_points": dict(sorted(self.crash_points.items())),
             "sometimes": dict(sorted(self.sometimes.items())),
+            "looked_at": dict(sorted(self.looked.items())),
             "failures": self.failures,
             "seconds": round(seconds, 1),
         }

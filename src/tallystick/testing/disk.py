@@ -15,7 +15,17 @@ from copy import deepcopy
 from typing import Any, Final
 
 from tallystick.errors import SyncFailed
-from tallystick.journal.base import Append, Full, Head, Held, Lease, Outcome, SnapshotRow, Swept
+from tallystick.journal.base import (
+    Append,
+    Full,
+    Head,
+    Held,
+    Lease,
+    Outcome,
+    SnapshotRow,
+    Swept,
+    WorkRow,
+)
 from tallystick.journal.memory import MemoryJournal
 from tallystick.model.frames import Sealed
 
@@ -98,6 +108,14 @@ class SimJournal:
     def forks(self, world: str) -> list[str]:
         """Forks as the node sees them."""
         return self._view.forks(world)
+
+    def put_work(self, world: str, *rows: WorkRow) -> None:
+        """Keep rows of leases, on the disk at once."""
+        self._view.put_work(world, *rows)
+
+    def work(self, world: str) -> list[WorkRow]:
+        """Rows of leases as the node sees them."""
+        return self._view.work(world)
 
     def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
         """Remove blobs that are not kept."""

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from tallystick.node.points import NAMES as POINTS
-from tallystick.testing import draw_nets, draw_script, draw_watch
+from tallystick.testing import draw_nets, draw_rules, draw_script, draw_watch
 from tallystick.testing.chances import log
 from tallystick.testing.disk import FLUSH_FAULTS
 from tallystick.testing.plan import Config, Decision, Plan
@@ -14,9 +14,10 @@ from tallystick.testing.ports import MS, OUTSIDE_FAULTS, SECOND, YEAR, stream
 
 CLASSES: Final = ("crash", "flush", "outside", "clock", "second", "lying", "corrupt")
 # Of a hundred seeds, how many play which scene, and how its operations are drawn.
-SHARES: Final = (("script", 60), ("nets", 20), ("watch", 20))
+SHARES: Final = (("script", 45), ("nets", 18), ("watch", 17), ("rules", 20))
 _OPERATIONS: Final = {
     "nets": draw_nets.operations,
+    "rules": draw_rules.operations,
     "script": draw_script.operations,
     "watch": draw_watch.operations,
 }

@@ -6,7 +6,7 @@ one place does not reshuffle the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -115,11 +115,16 @@ class SimExecutor:
     """Performs what is published, once per dispatch key, and answers as the faults say."""
 
     def __init__(
-        self, seed: str, faults: dict[int, str], answer: Callable[[Published], tuple[str, bytes]]
+        self,
+        seed: str,
+        faults: dict[int, str],
+        answer: Callable[[Published], tuple[str, bytes]],
+        usage: Callable[[Published], Mapping[str, int] | None],
     ) -> None:
         self._chance = stream(seed, "outside")
         self._faults = faults
         self._answer = answer
+        self._usage = usage
         self.published = 0
         self.performed: dict[bytes, tuple[str, bytes]] = {}
         self.attempts: dict[bytes, int] = {}
@@ -131,20 +136,24 @@ class SimExecutor:
         fault = None if self.calm else self._faults.get(self.published)
         self.published += 1
         self.attempts[job.dispatch_key] = self.attempts.get(job.dispatch_key, 0) + 1
-        # The target honours the key: a second attempt finds the first one's outcome.
-        if job.dispatch_key not in self.performed:
-            self.performed[job.dispatch_key] = self._answer(job)
-        status, payload = self.performed[job.dispatch_key]
+        status, payload = self.outcome(job)
+        used = self._usage(job)
         delay = self._delay()
         if fault is None:
             pair = SECOND_KEY if self._chance.random() < 0.1 else NODE
             # The second key may not be trusted, or not any more: the true one follows.
-            made = [Delivery(delay, sealed(job, status, payload, pair))]
+            made = [Delivery(delay, sealed(job, status, payload, pair, usage=used))]
             if pair is SECOND_KEY:
-                made.append(Delivery(delay * 2, sealed(job, status, payload)))
+                made.append(Delivery(delay * 2, sealed(job, status, payload, usage=used)))
             return made
         self.struck[fault] = self.struck.get(fault, 0) + 1
-        return _answers(job, sealed(job, status, payload), fault, delay)
+        return _answers(job, sealed(job, status, payload, usage=used), fault, delay)
+
+    def outcome(self, job: Published) -> tuple[str, bytes]:
+        """Do a job; the target honours the key: a second attempt finds the first one's outcome."""
+        if job.dispatch_key not in self.performed:
+            self.performed[job.dispatch_key] = self._answer(job)
+        return self.performed[job.dispatch_key]
 
     def _delay(self) -> int:
         """Mostly a few milliseconds, sometimes minutes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallystick.testing.violation import Violation
+from tallystick.testing.violation import LOOKED, Violation
 
 
 class Reading:
@@ -26,6 +26,7 @@ class Reading:
 
     def must(self, good: bool, invariant: str, message: str) -> None:
         """Differ unless it holds."""
+        LOOKED[invariant] += 1
         if not good:
             raise Violation(invariant, f"at seq {self.seq}: {message}")
 

@@ -6,7 +6,7 @@ same rules as the product and shares no code with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tallystick.kernel.inputs import Sample, Submit
@@ -48,6 +48,15 @@ class Scene(Protocol):
         """Status and payload of a sound executor, which is asked once for a dispatch key."""
         ...
 
+    @property
+    def remote(self) -> frozenset[str]:
+        """The effects that workers do, under leases."""
+        ...
+
+    def usage(self, job: Published) -> Mapping[str, int] | None:
+        """What a job has used up, as its receipt says."""
+        ...
+
     def wanted(self, sample: Sample) -> list[Any]:
         """Inputs that move on what only people can, once faults have stopped."""
         ...
@@ -59,6 +68,17 @@ class Scene(Protocol):
     def check_end(self, world: World) -> None:
         """After the end: nothing waits that should not, and the world is the judge's."""
         ...
+
+
+class Plain:
+    """What a scene without workers and budgets has to say about them."""
+
+    remote: frozenset[str] = frozenset()
+
+    def usage(self, job: Published) -> Mapping[str, int] | None:
+        """Nothing that anybody counts."""
+        del job
+        return None
 
 
 class NoArtifacts:

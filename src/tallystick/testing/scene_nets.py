@@ -27,7 +27,7 @@ from tallystick.testing.check_net import Execution
 from tallystick.testing.draw_nets import net_of, text_of
 from tallystick.testing.plan import Config, Decision
 from tallystick.testing.reference_net import Net, Step
-from tallystick.testing.scene import Content, NoArtifacts
+from tallystick.testing.scene import Content, NoArtifacts, Plain
 from tallystick.testing.violation import must
 from tallystick.values import canon
 
@@ -37,7 +37,7 @@ STEP: Final = "sys/playbook.step@1"
 _GREETING: Final = Net({"s0": Step("s0", work=True)}, "fail_on_any_error", None)
 
 
-class PlayScene:
+class PlayScene(Plain):
     """Executions of random nets; people set ctx.n, which opens gates and arcs."""
 
     def __init__(self, config: Config) -> None:

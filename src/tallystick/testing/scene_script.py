@@ -15,12 +15,12 @@ from tallystick.testing import program
 from tallystick.testing.bundle import bundle_of
 from tallystick.testing.plan import Config, Decision
 from tallystick.testing.reference import Model
-from tallystick.testing.scene import Content
+from tallystick.testing.scene import Content, Plain
 from tallystick.testing.violation import must
 from tallystick.values import canon
 
 
-class ScriptScene:
+class ScriptScene(Plain):
     """Workflows that obey the words of their events."""
 
     def __init__(self, config: Config) -> None:

@@ -30,7 +30,7 @@ from tallystick.reactions.triggers import derive
 from tallystick.testing.bundle import Bundle, built
 from tallystick.testing.plan import Config, Decision
 from tallystick.testing.ports import WORLD
-from tallystick.testing.scene import Content, NoArtifacts
+from tallystick.testing.scene import Content, NoArtifacts, Plain
 from tallystick.testing.violation import must
 from tallystick.testing.workspace import FILES, Workspace, run_of
 from tallystick.values import canon
@@ -74,7 +74,7 @@ def _definitions() -> tuple[Definition, ...]:
     return tuple(load(text, f"r{i}") for i, text in enumerate(texts))
 
 
-class WatchScene:
+class WatchScene(Plain):
     """One workspace; the watcher's part is done here, from what is durable."""
 
     def __init__(self, config: Config) -> None:

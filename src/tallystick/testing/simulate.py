@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tallystick.errors import DiskFull, JournalCorrupt, NotOwner, SyncFailed
 from tallystick.kernel.catalogues import Catalogues
-from tallystick.kernel.inputs import Progress, Settle
+from tallystick.kernel.inputs import Progress, Receipt, Settle
 from tallystick.kernel.world import Settings
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import verify_chain
@@ -41,16 +41,20 @@ from tallystick.testing.ports import (
     SimExecutor,
     stream,
 )
+from tallystick.testing.remote import Workers
 from tallystick.testing.scene import Scene
 from tallystick.testing.scene_nets import PlayScene
+from tallystick.testing.scene_rules import RuleScene
 from tallystick.testing.scene_script import ScriptScene
 from tallystick.testing.scene_watch import WatchScene
+from tallystick.testing.violation import LOOKED
 from tallystick.values import canon
 
 JOBS_MAX: Final = 5000
 DRAIN_ROUNDS: Final = 40
 SCENES: Final[Mapping[str, Callable[[Config], Scene]]] = {
     "nets": PlayScene,
+    "rules": RuleScene,
     "script": ScriptScene,
     "watch": WatchScene,
 }
@@ -88,10 +92,24 @@ class Outcome:
     faults: dict[str, int] = field(default_factory=dict)
     points: dict[str, int] = field(default_factory=dict)
     sometimes: dict[str, int] = field(default_factory=dict)
+    looked: dict[str, int] = field(default_factory=dict)
 
     def count(self, table: dict[str, int], name: str) -> None:
         """One more of a kind."""
         table[name] = table.get(name, 0) + 1
+
+
+class Outbox(Publisher):
+    """What a commit lets out: jobs go to executors and workers, and ends are told to both."""
+
+    def __init__(self, sim: Simulation) -> None:
+        super().__init__(sim.publish)
+        self._workers = sim.workers
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """A lease of what is over is over."""
+        if world == WORLD:
+            self._workers.settled(intent)
 
 
 class Simulation:
@@ -106,14 +124,16 @@ class Simulation:
         self.chance = stream(plan.seed, "schedule")
         self.clock = SimClock(plan.seed)
         self.journal = SimJournal(self._nth("flush", "lying"))
-        self.outside = SimExecutor(plan.seed, self._nth("outside"), self.scene.answer)
+        scene = self.scene
+        self.outside = SimExecutor(plan.seed, self._nth("outside"), scene.answer, scene.usage)
         self.plain = Settings(catalogues=Catalogues())
         self.points = Points()
         self.points.listener = self._at
         self.kills = [dict(d) for d in plan.decisions if d.get("fault") == "crash"]
         self.kill_next = False
         self.passed: dict[str, int] = {}
-        self.ports = Ports(self.journal, self.clock, Publisher(self.publish), self.points)
+        self.workers = Workers(self)
+        self.ports = Ports(self.journal, self.clock, Outbox(self), self.points)
         self.trail = Trail(WORLD, self._judged, _executors(self.config.scene), self.plain)
         self.journal.on_append = self._committed
         self.acts = Acts(self)
@@ -137,6 +157,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Run the plan to its end; what it found is in the outcome."""
+        LOOKED.clear()
         try:
             self._play()
         except Violation as why:
@@ -159,6 +180,7 @@ class Simulation:
         for record in self.trail.records:
             for name, seen in _SOMETIMES:
                 self.out.sometimes[name] += seen(record)
+        self.out.looked.update(LOOKED)
         self.out.trace = self.digest.hexdigest()
         return self.out
 
@@ -247,8 +269,11 @@ class Simulation:
         self.scene.frame(seq, records, partial(self.journal.blob, WORLD))
 
     def publish(self, job: Published) -> None:
-        """The outbox: an executor takes a job."""
+        """The outbox: an executor takes a job, or it waits for a worker."""
         self.trail.check_I5_job(job)
+        if job.effect in self.scene.remote:
+            self.workers.take(job)
+            return
         for delivery in self.outside.take(job):
             self.later(delivery.after_ns, "deliver", (self.generation, delivery))
 
@@ -316,8 +341,12 @@ class Simulation:
     def _do_wake(self, _what: None) -> None:
         step = max(self.config.span_ns // 40, MS)
         self.later(int(step * (0.5 + self.chance.random())), "wake", None)
+        self.workers.watch()
         if self.driver is not None and self.driver.settle_due():
             self.kick()
+
+    def _do_bring(self, receipt: Receipt) -> None:
+        self.workers.bring(receipt)
 
     def _do_deliver(self, what: tuple[int, Delivery]) -> None:
         generation, delivery = what
@@ -374,7 +403,7 @@ class Simulation:
         self.trail.check_I2(driver.world, self.journal, self.scene.runner)
         self.driver = driver
         self.snapped = driver.world.seq
-        driver.resume()
+        self.workers.resume(driver)
         self.kick()
 
     def _find_damage(self) -> None:
@@ -403,7 +432,7 @@ class Simulation:
         self.outside.calm = self.journal.calm = True
         self.kills = []
         self.clock.thaw()
-        self.heap = [job for job in self.heap if job[3] == "deliver"]
+        self.heap = [job for job in self.heap if job[3] in ("deliver", "bring")]
         if self.driver is not None:
             self._crash("end")
         self.heap = [job for job in self.heap if job[3] != "start"]
