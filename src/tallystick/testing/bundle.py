@@ -42,6 +42,21 @@ class Bundle(NamedTuple):
     blobs: Mapping[bytes, bytes]
 
 
+class Held:
+    """The blobs of a bundle, as a store that nobody writes to."""
+
+    def __init__(self, blobs: Mapping[bytes, bytes]) -> None:
+        self._blobs = blobs
+
+    def get(self, digest: bytes) -> bytes | None:
+        """The bytes behind a digest."""
+        return self._blobs.get(digest)
+
+    def put(self, digest: bytes, data: bytes) -> None:
+        """Never asked for."""
+        raise AssertionError(digest, data)
+
+
 def _short(name: str) -> str:
     return name.split("/")[1].split("@", maxsplit=1)[0]
 

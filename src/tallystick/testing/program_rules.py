@@ -55,7 +55,7 @@ _SCHEMAS: Final[Mapping[str, Any]] = {
 def desk(state: Any, event: Any, _ctx: Any) -> Any:
     """Ask for what the words say; remember how each ended."""
     tag, value = event["$tag"], event["$value"]
-    kept = dict(state or {"heard": [], "asked": 0})
+    kept: dict[str, Any] = dict(state or {"heard": [], "asked": 0})
     if tag == "Receipt":
         said = f"{value['issuer_ref']}:{value['status']['$tag']}"
         kept["heard"] = [*kept["heard"], said][-8:]

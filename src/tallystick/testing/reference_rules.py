@@ -72,12 +72,12 @@ class Judge:
     def _IntentOpened(self, record: Any) -> None:  # noqa: N802 - named by the record
         origin, effect = record.origin, record.effect
         hold = None if record.hold is None else record.hold["kind"]
-        asked = {"effect": effect, "cell": origin.key, "at": (origin.tick_seq, origin.index)}
+        asked: Asked = {"effect": effect, "cell": origin.key, "at": (origin.tick_seq, origin.index)}
         asked |= {"hold": hold, "votes": [], "expires": None, "cost": 0, "rejected": False}
         if effect == program.PAY:
             must(hold == "approval", "I6", "a payment was opened without asking anybody")
             asked["expires"] = self.logical + program.TTL_NS
-            said = record.hold["detail"]["expires_ns"]
+            said = (record.hold or {})["detail"]["expires_ns"]
             must(said == asked["expires"], "I25", "the time to decide is another")
         elif effect in (program.CALL, program.PACED):
             room = self._has_room(asked)
@@ -145,10 +145,10 @@ class Judge:
         if record.status == "denied":
             self._denied(asked, record.error["code"])
         if asked["cost"]:
+            cost: int = asked["cost"]
             usage: Mapping[str, int] = record.usage or {}
-            self.reserved -= asked["cost"]
-            if asked["hold"] is None:
-                self.spent += usage.get("tokens", asked["cost"])
+            self.reserved -= cost
+            self.spent += usage.get("tokens", cost) if asked["hold"] is None else 0
 
     def _denied(self, asked: Asked, code: str) -> None:
         if code == "policy.approval_rejected":

@@ -27,6 +27,7 @@ from tallystick.node.driver import Driver, Ports, Published, Publisher, Ticket
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.acts import Acts
+from tallystick.testing.bundle import Bundle, Held
 from tallystick.testing.check import Ack, Trail, Violation
 from tallystick.testing.disk import Killed, SimJournal
 from tallystick.testing.draw import draw
@@ -126,7 +127,7 @@ class Simulation:
         self.journal = SimJournal(self._nth("flush", "lying"))
         scene = self.scene
         self.outside = SimExecutor(plan.seed, self._nth("outside"), scene.answer, scene.usage)
-        self.plain = Settings(catalogues=Catalogues())
+        self.plain = Settings(catalogues=_catalogues(self.scene.bundles))
         self.points = Points()
         self.points.listener = self._at
         self.kills = [dict(d) for d in plan.decisions if d.get("fault") == "crash"]
@@ -456,6 +457,19 @@ class Simulation:
         trail.check_I15(self.journal, self.scene.runner)
         self.scene.check_end(driver.world)
         self.acts.check_forks()
+
+
+_CATALOGUES: Final = Catalogues()
+
+
+def _catalogues(bundles: Sequence[Bundle]) -> Catalogues:
+    """Definitions are compiled once for all runs: what a manifest means is in its hash.
+
+    Those of this run are there before it begins, so that a run does not depend on earlier ones.
+    """
+    for bundle in bundles:
+        _CATALOGUES.load(bundle.manifest, Held(bundle.blobs))
+    return _CATALOGUES
 
 
 @lru_cache(maxsize=len(SCENES))
