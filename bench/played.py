@@ -103,7 +103,7 @@ async def play(node: Node, world: str, name: str, text: str, **workload: Any) ->
     head = node.feed.head(world)
     commits, cpu, begun = _commits(node), process_time(), perf_counter()
     feed = node.feed.subscribe(world, head)
-    value = {
+    value: dict[str, Any] = {
         "execution": name,
         "document": load(text).bytes,
         "workload": workload,

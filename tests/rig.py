@@ -247,7 +247,7 @@ def refused(rig: Rig, given: Any) -> TallyError:
     ticket = rig.offer(given)
     rig.driver.flush()
     why = ticket.error
-    assert why is not None, "the input was taken"
+    assert isinstance(why, TallyError), "the input was taken"
     assert rig.root() == before
     assert why.code
     assert why.where, f"{why.code} does not say where"

@@ -89,7 +89,7 @@ def _raced(bench: Bench, place: Place, root: Path, outside: Path) -> dict[str, i
                 (aside.rename, place),
             ):
                 with suppress(OSError):
-                    act(*more)  # type: ignore[operator]  # a method of a path
+                    act(*more)  # type: ignore[arg-type]  # a method of a path
 
     racer = threading.Thread(target=swap)
     racer.start()

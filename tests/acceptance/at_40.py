@@ -105,9 +105,9 @@ def _format(place: Place) -> str:
     """`old`, `new`, or `half`: what is in the file, and what it says of itself."""
     db = apsw.Connection(str(place.data / "tally.db"))
     try:
-        (version,) = db.execute("SELECT value FROM meta WHERE key='format'").fetchone()
-        there = db.execute("SELECT count(*) FROM sqlite_master WHERE name='next'").fetchone()[0]
-        rows = db.execute("SELECT count(*) FROM next").fetchone()[0] if there else None
+        (version,) = db.execute("SELECT value FROM meta WHERE key='format'").fetchone()  # type: ignore[misc]
+        there = db.execute("SELECT count(*) FROM sqlite_master WHERE name='next'").fetchone()[0]  # type: ignore[index]
+        rows = db.execute("SELECT count(*) FROM next").fetchone()[0] if there else None  # type: ignore[index]
     finally:
         db.close()
     return {(1, None): "old", (2, NEXT_ROWS): "new"}.get((version, rows), "half")

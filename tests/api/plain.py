@@ -45,7 +45,7 @@ class Plain:
 
 async def echo(request: Request) -> Response:
     """Says what the body was."""
-    request.node.begun.append(request.body)
+    request.node.begun.append(request.body)  # type: ignore[attr-defined]
     return Response(value={"got": request.document()})
 
 
@@ -56,7 +56,7 @@ async def size(request: Request) -> Response:
 
 async def slow(request: Request) -> Response:
     """Answers after a turn of the loop, so that others overtake it if they can."""
-    request.node.begun.append(b"slow")
+    request.node.begun.append(b"slow")  # type: ignore[attr-defined]
     await asyncio.sleep(0.05)
     return Response(value={"slow": True})
 
@@ -75,7 +75,7 @@ async def stream(request: Request) -> Response:
                 yield b"data: x\n\n"
                 await asyncio.sleep(0.01)
         finally:
-            request.node.left.append("stream")
+            request.node.left.append("stream")  # type: ignore[attr-defined]
 
     return Response(200, stream=parts(), content_type=b"text/event-stream")
 
@@ -181,7 +181,7 @@ async def listening(folder: Path, limits: Limits = LIMITS, **http: Any) -> Async
     tokens = Tokens()
     secret = who.new_secret("a")
     tokens.put(who.hash_of(secret), Identity("a", "alice", frozenset({"read", "send"}), ("*",)))
-    api = Api(node, TABLE, Door(), tokens, Keys(Answers(folder)))
+    api = Api(node, TABLE, Door(), tokens, Keys(Answers(folder)))  # type: ignore[arg-type]
     listener = Listener(api, limits)
     server = await asyncio.get_running_loop().create_server(listener.connection, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -120,7 +120,7 @@ def test_hosts() -> None:
     door = Door(["tally.example"])
     for host in GOOD_HOSTS:
         door.check(host, None, None)
-    for host in BAD_HOSTS:
+    for host in BAD_HOSTS:  # type: ignore[assignment]
         with pytest.raises(WrongHost):
             door.check(host, None, None)
 

@@ -44,7 +44,7 @@ async def events(
 async def read(served: Served, after: int, upto: int, most: int) -> list[int]:
     """The sequences behind one, up to another or until so many were read."""
     seqs: list[int] = []
-    async with aclosing(events(served, after)) as coming:
+    async with aclosing(events(served, after)) as coming:  # type: ignore[type-var]
         async for kind, ident, data in coming:
             if kind != "frame":
                 continue
@@ -96,7 +96,7 @@ def test_last_event_id_wins_and_bad_ones_are_refused(tmp_path: Path) -> None:
         async with serving(tmp_path) as served:
             await fill(served, 0, 5)
             head = await served.head()
-            async with aclosing(events(served, 0, **{"Last-Event-ID": str(head - 1)})) as coming:
+            async with aclosing(events(served, 0, **{"Last-Event-ID": str(head - 1)})) as coming:  # type: ignore[type-var]
                 kind, ident, _ = await anext(coming)
                 assert (kind, ident) == ("frame", head)
             for bad in ("-1", "x", "1" * 19):
@@ -117,11 +117,11 @@ def test_filters_and_brief_records(tmp_path: Path) -> None:
             await served.send("b")
             head = await served.head()
             only = "&kind=intent&workflow=shop%2Forders@1&key=b"
-            async with aclosing(events(served, 0, only)) as coming:
+            async with aclosing(events(served, 0, only)) as coming:  # type: ignore[type-var]
                 _, _, data = await anext(coming)
                 (row,) = data["records"]
                 assert (row["kind"], row["key"]) == ("intent", "b")
-            async with aclosing(events(served, 0)) as coming:
+            async with aclosing(events(served, 0)) as coming:  # type: ignore[type-var]
                 async for kind, ident, data in coming:
                     assert kind == "frame"
                     sizes = [len(json.dumps(row)) for row in data["records"]]
@@ -142,7 +142,7 @@ def test_the_head_is_said_while_nothing_happens(
     async def main() -> None:
         async with serving(tmp_path) as served:
             head = await served.head()
-            async with aclosing(events(served, head)) as coming:
+            async with aclosing(events(served, head)) as coming:  # type: ignore[type-var]
                 for _ in range(2):
                     assert await anext(coming) == ("head", None, {"seq": head})
 
@@ -160,7 +160,7 @@ def test_progress_is_shown_and_has_no_id(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with serving(tmp_path, Teller()) as served:
-            async with aclosing(events(served, await served.head())) as coming:
+            async with aclosing(events(served, await served.head())) as coming:  # type: ignore[type-var]
                 first = asyncio.ensure_future(anext(coming))
                 channel = served.node.feed._channels[served.node.resolve("main")]
                 await until(lambda: channel.progress)

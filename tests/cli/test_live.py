@@ -118,7 +118,7 @@ def test_a_stream_of_lines_is_sent_in_batches(live: Live):
     assert (done.value["sent"], done.value["refused"]) == (1200, 1)
     assert done.value["first_refused"]["line"] == 701
     for i in range(3):
-        live.wait(lambda i=i: visits(live, f"guest-{i}") == 400)
+        live.wait(lambda i=i: visits(live, f"guest-{i}") == 400)  # type: ignore[misc]
     named = ("send", GREET, "-", "--idempotency-key", "file-1", "--json")
     for _ in range(2):
         assert live.run(*named, stdin='{"name": "Line"}\n{"name": "Line"}').code == 0

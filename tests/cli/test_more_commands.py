@@ -110,7 +110,7 @@ def test_the_control_fails_when_a_defect_is_missed(
 
 def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch):
     """RL-15: a seed that breaks an invariant is named, and the campaign ends with 1."""
-    plain = simulate.run_seed
+    plain = simulate.run_seed  # type: ignore[attr-defined]
 
     def broken(base: str, index: int) -> Any:
         out = plain(base, index)

@@ -56,7 +56,7 @@ def test_python_from_elsewhere_is_refused_until_it_is_sealed(tmp_path: Path) -> 
     (tmp_path / "app.py").write_text(HELLO.replace("visits + 1)\n", "visits + 2)\n"))
     other = str(tmp_path / "other.zip")
     root = here.ok("bundle", "build", str(tmp_path / "app.py"), "-o", other)["bundle"]
-    for key in (None, mallory["key"]):
+    for key in (None, mallory["key"]):  # type: ignore[assignment]
         if key is not None:
             here.ok("bundle", "seal", other, "--key", key)
         refused = here.run("gov", "propose", "--bundle", other)

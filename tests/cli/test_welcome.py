@@ -21,7 +21,7 @@ def test_a_link_is_told_once_there_are_pages(
     """09 section 2: the link holds a code that opens one session; without the UI there is none."""
     # tidy: one story, told in its order.
     opened: list[str] = []
-    monkeypatch.setattr(node_serving.webbrowser, "open", opened.append)
+    monkeypatch.setattr(node_serving.webbrowser, "open", opened.append)  # type: ignore[attr-defined]
     monkeypatch.setattr(node_serving, "files", lambda _package: tmp_path / "package")
     if pages:
         (tmp_path / "package" / "ui").mkdir(parents=True)

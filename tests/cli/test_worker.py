@@ -52,7 +52,7 @@ def orders(state: Order | None, event: Placed | Charge.Settled, ctx: Ctx) -> Ord
 EXECUTOR = '''
 import asyncio, os
 from pathlib import Path
-from tallystick.executors.base import Failed, Ok
+from tallystick.executors.base import Failed, Ok, Repeat
 
 
 class Payments:
@@ -60,7 +60,7 @@ class Payments:
 
     name = "payments"
     effects = frozenset({"shop/Charge@1"})
-    repeat = "keyed"
+    repeat: Repeat = "keyed"
     slots = 4
 
     def __init__(self, settings, ports):

@@ -49,7 +49,7 @@ def orders(state: Order | None, event: Placed | Http.Settled, ctx: Ctx) -> Order
     return state
 """
 ECHO = '''
-from tallystick.executors.base import Ok
+from tallystick.executors.base import Ok, Repeat
 
 
 class Echo:
@@ -57,7 +57,7 @@ class Echo:
 
     name = "http"
     effects = frozenset({"sys/http.request@1"})
-    repeat = "keyed"
+    repeat: Repeat = "keyed"
     slots = 4
 
     def __init__(self, settings, ports):

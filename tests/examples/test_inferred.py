@@ -67,7 +67,7 @@ def note(subject: Subject, records: Any, seen: Seen) -> None:
         if record.origin.workflow != subject.spec.name or record.effect == CANCEL:
             continue
         if record.effect in (READ, SPAWN, CALL):
-            target = code_name(canon.decode(record.params)["workflow"])
+            target = code_name(canon.decode(record.params)["workflow"])  # type: ignore[arg-type]
             (seen.reads if record.effect == READ else seen.children).add(target)
         else:
             seen.effects.add(subject.effects[record.effect].__name__)

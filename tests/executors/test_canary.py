@@ -47,7 +47,7 @@ async def settled(node: Node, world: str, ident: str) -> dict[str, Any]:
     for _ in range(600):
         state = await node.look(world, ask)
         if state is not None and state["status"] != "asked":
-            return state  # type: ignore[no-any-return]  # decoded
+            return state
         await asyncio.sleep(0.05)
     raise AssertionError("the request never ended")
 

@@ -12,7 +12,7 @@ import httpx
 from tallystick.api.app import make_app
 from tallystick.api.serve import Listening, address_of
 from tallystick.cli.here import modules_of
-from tallystick.executors.base import Executor, Job, Ok, Outcome, Report
+from tallystick.executors.base import Executor, Job, Ok, Outcome, Repeat, Report
 from tallystick.model.bundle import Bundle
 from tallystick.node.host import close_node, open_node
 from tests.api.rig import Served, bearer
@@ -28,7 +28,7 @@ class Printer:
 
     name = "printer"
     effects = frozenset({PRINT})
-    repeat = "keyed"
+    repeat: Repeat = "keyed"
     slots = 4
 
     def __init__(self) -> None:

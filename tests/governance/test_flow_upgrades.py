@@ -146,7 +146,7 @@ def test_a_pin_is_left_at_the_checkpoint() -> None:
     world.send(app.Note(key="a", n=1))
     from tallystick.values import canon
 
-    state = canon.decode(world.driver.world.state_of(world.driver.world.cell(ident)))
+    state = canon.decode(world.driver.world.state_of(world.driver.world.cell(ident)))  # type: ignore[arg-type]
     assert canon.decode(state["start"])["$value"]["total"] == 23
     assert len(world.events(app.Told)) == 2
     world.assert_replays()

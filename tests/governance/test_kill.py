@@ -30,7 +30,7 @@ NEVER = 1_000_000
 
 def prepared(folder: Path) -> tuple[str, tuple[bytes, bytes]]:
     """A folder with an approved proposal: its id, and the manifests before and after."""
-    old, new = app(**RULES), app(2, **RULES)
+    old, new = app(**RULES), app(2, **RULES)  # type: ignore[arg-type]
 
     async def main() -> str:
         node = await open_node(config(folder), modules_of())

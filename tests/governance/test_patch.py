@@ -243,7 +243,7 @@ def test_python_from_elsewhere_is_sealed() -> None:
         return other.sealed(canon.encode([made]))
 
     for bad in (other, sealed(mallory), other.sealed(canon.encode({})), other.sealed(b"x")):
-        assert refusal(lambda bad=bad: check_sealed(bad, BASE, people)).code == "bundle.unsigned"
+        assert refusal(lambda bad=bad: check_sealed(bad, BASE, people)).code == "bundle.unsigned"  # type: ignore[misc]
     check_sealed(sealed(alice), BASE, people)
 
 

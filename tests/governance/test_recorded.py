@@ -164,7 +164,7 @@ def test_edits_change_what_they_name() -> None:
     made = what_if(rig, begin, raw)
     assert log(made, "a") == ["ask", "error:"]
     assert log(made, "b") == ["other"]
-    same = what_if(rig, begin, [raw[0] | {"receipt": {"status": "ok", "payload": {"a": "x"}}}])
+    same = what_if(rig, begin, [raw[0] | {"receipt": {"status": "ok", "payload": {"a": "x"}}}])  # type: ignore[operator]
     assert state_root(same) == rig.state_root()
 
 

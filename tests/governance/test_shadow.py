@@ -161,7 +161,7 @@ def test_answers_come_in_their_order() -> None:
     """06 section 7: a script answers before the smallest value; without either it is pending."""
     rig, from_seq = played()
     script = {LOOK: (Scripted("ok", {"a": "scripted"}), Scripted("error", {}))}
-    script[LOOK] = (script[LOOK][0],)
+    script[LOOK] = (script[LOOK][0],)  # type: ignore[assignment]
     order = Order(scripts=script)
     report = shadowed(rig, documents(Release("asks")), from_seq, order).report
     answers = [e["answer"] for e in report["observed_effects"]]

@@ -22,7 +22,7 @@ def test_why_outlives_the_policy(tmp_path: Path) -> None:
     async def main() -> None:
         printer = Printer()
         authority = {**app().manifest["authority"], "policies": []}
-        async with governed(tmp_path, app(authority=authority, **GOVERNANCE), printer) as served:
+        async with governed(tmp_path, app(authority=authority, **GOVERNANCE), printer) as served:  # type: ignore[arg-type]
             world = served.node.resolve("main")
             await sold(served, "a", 500)
             await served.node.quiet(world, 20_000)
@@ -32,7 +32,7 @@ def test_why_outlives_the_policy(tmp_path: Path) -> None:
             verdicts = {each["stage"]: each["verdict"] for each in before["judged"]}
             assert verdicts["capability"] == "ok"
             assert verdicts["policy"] not in ("ok", "-")
-            ident = await approved(served, app(**GOVERNANCE))
+            ident = await approved(served, app(**GOVERNANCE))  # type: ignore[arg-type]
             status, said = await ask(served, "bob", "post", f"/proposals/{ident}/apply")
             assert (status, said["status"]) == (202, "applied"), said
             after = (await served.http.get(f"{W}/effects/{row['intent']}/why")).json()

@@ -56,7 +56,7 @@ def test_an_upgrade_over_http(tmp_path: Path) -> None:
     async def main() -> None:
         printer = Printer()
         printer.paper = asyncio.Event()
-        async with governed(tmp_path, app(**GOVERNANCE), printer) as served:
+        async with governed(tmp_path, app(**GOVERNANCE), printer) as served:  # type: ignore[arg-type]
             assert (await sold(served, "a")).status_code == 202
             ident = await proposed(served, app(2, **GOVERNANCE))
             status, said = await ask(served, "alice", "post", f"/proposals/{ident}/approve")
@@ -109,7 +109,7 @@ def test_waiting_closes_the_door(tmp_path: Path) -> None:
     async def main() -> None:
         printer = Printer()
         printer.paper = asyncio.Event()
-        async with governed(tmp_path, app(**GOVERNANCE), printer) as served:
+        async with governed(tmp_path, app(**GOVERNANCE), printer) as served:  # type: ignore[arg-type]
             ident = await approved(served, app(2, **GOVERNANCE))
             await sold(served, "a", 500)
             path = f"/proposals/{ident}/apply"
@@ -143,7 +143,7 @@ def test_shadow_and_prove_over_http(tmp_path: Path) -> None:
     async def main() -> None:
         printer = Printer()
         printer.paper = asyncio.Event()
-        async with governed(tmp_path, app(**rules), printer) as served:
+        async with governed(tmp_path, app(**rules), printer) as served:  # type: ignore[arg-type]
             for till in ("a", "b", "a"):
                 await sold(served, till, 10)
             await sold(served, "c", 500)
@@ -205,7 +205,7 @@ def test_modules_are_tried_first(tmp_path: Path) -> None:
     good = app(2, **GOVERNANCE)
 
     async def main() -> None:
-        async with governed(tmp_path, app(**GOVERNANCE)) as served:
+        async with governed(tmp_path, app(**GOVERNANCE)) as served:  # type: ignore[arg-type]
             ident = await approved(served, _broken(good))
             status, said = await ask(served, "bob", "post", f"/proposals/{ident}/apply")
             assert (status, said["code"]) == (422, "lane.load"), said

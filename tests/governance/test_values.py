@@ -16,7 +16,7 @@ INT, TEXT = {"int": {}}, {"text": {}}
 
 
 def made(type_: Any) -> Schema:
-    return compile_schema("t/X@1", type_, {}.__getitem__)
+    return compile_schema("t/X@1", type_, {}.__getitem__)  # type: ignore[arg-type]
 
 
 SMALLEST: list[tuple[Any, Any]] = [

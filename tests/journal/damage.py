@@ -38,7 +38,7 @@ def checkpoint(rig: Rig) -> CheckpointRow:
     """Sign where the world stands, and keep it."""
     stand = checkpoints.Stand(rig.root(), rig.manifest, rig.clock.now_ns)
     row = checkpoints.make(NODE, rig.world.id, rig.driver.head, stand)
-    rig.journal.add_checkpoint(rig.world.id, row)  # type: ignore[attr-defined]
+    rig.journal.add_checkpoint(rig.world.id, row)
     return row
 
 
@@ -48,7 +48,7 @@ class Case(NamedTuple):
     journal: SqliteJournal
     chance: Random
 
-    def run(self, query: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
+    def run(self, query: str, *values: object) -> list[tuple]:
         return list(self.journal._db.execute(query, values))
 
     def frame(self) -> tuple[int, int, bytes, bytes]:

@@ -17,7 +17,7 @@ from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
 
 def main(folder: str, mode: str) -> None:
-    rig = Rig(order_documents(), FUNCTIONS, journal=SqliteJournal(Path(folder)))
+    rig = Rig(order_documents(), FUNCTIONS, journal=SqliteJournal(Path(folder)))  # type: ignore[arg-type]
     for i in range(10_000):
         rig.driver.offer(Submit(rig.clock.sample(), CREATED, created(f"o-{i}")))
         while rig.driver.step():

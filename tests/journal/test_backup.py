@@ -59,7 +59,7 @@ def test_a_backup_restores_to_its_root(rig: Rig, tmp_path: Path) -> None:
     child = child_rig(rig, 1, 20)
     wanted, forked = rig.root(), child.root()
     lease = WorkRow(bytes(32), "e", "gpu", "leased", 1, "w", "l", 5, 3)
-    rig.journal.put_work(WORLD, lease)  # type: ignore[attr-defined]
+    rig.journal.put_work(WORLD, lease)
     made = backed_up(rig, tmp_path / "kept")
     rig.send(CREATED, created("after the backup"))
     epoch = rig.driver.head.epoch

@@ -20,18 +20,18 @@ from tests.rig import NODE, WORLD, Rig
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     made = grown(tmp_path_factory.mktemp("data"))
     yield made
-    made.journal.close()  # type: ignore[attr-defined]
+    made.journal.close()
 
 
 @pytest.mark.clause("K-12")
 def test_a_copy_of_checkpoints_finds_a_rollback(tmp_path: Path) -> None:
     """04 section 4: rolled back with its checkpoints and all, a copy kept elsewhere still tells."""
     rig = grown(tmp_path / "data")
-    for row in rig.journal.checkpoints(WORLD):  # type: ignore[attr-defined]
+    for row in rig.journal.checkpoints(WORLD):
         checkpoints.note(tmp_path, WORLD, row)
     checkpoints.note(tmp_path, child_id(1), row)
     copies = list(checkpoints.read_file(tmp_path / checkpoints.FILE, WORLD))
-    assert copies == rig.journal.checkpoints(WORLD)  # type: ignore[attr-defined]
+    assert copies == rig.journal.checkpoints(WORLD)
     journal = rig.journal
     assert isinstance(journal, SqliteJournal)
     assert verify(journal, WORLD, checkpoints=copies).ok
@@ -67,6 +67,6 @@ def test_a_checkpoint_of_an_unknown_key_does_not_count(rig: Rig) -> None:
     """04 section 4: who signed must be known; a key may be given from elsewhere."""
     row = checkpoint(rig)
     journal = rig.journal
-    fault = checkpoints.fault_of(journal, WORLD, row, {})  # type: ignore[arg-type]
+    fault = checkpoints.fault_of(journal, WORLD, row, {})
     assert fault == "nobody knows the key of its seal"
-    assert checkpoints.fault_of(journal, WORLD, row, {NODE.key_id: NODE.public}) is None  # type: ignore[arg-type]
+    assert checkpoints.fault_of(journal, WORLD, row, {NODE.key_id: NODE.public}) is None

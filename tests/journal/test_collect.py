@@ -29,7 +29,7 @@ from tests.worlds import CREATED, created
 def rig(tmp_path: Path) -> Iterator[Rig]:
     made = grown(tmp_path / "data")
     yield made
-    made.journal.close()  # type: ignore[attr-defined]
+    made.journal.close()
 
 
 def store(rig: Rig) -> SqliteJournal:

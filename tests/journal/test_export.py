@@ -40,7 +40,7 @@ def exported(rig: Rig, tmp_path: Path) -> Path:
 
 def export_of(rig: Rig, path: Path) -> Path:
     with path.open("wb") as out:
-        said = export_bundle(rig.journal, rig.world.id, out)  # type: ignore[arg-type]
+        said = export_bundle(rig.journal, rig.world.id, out)
     assert said.bytes <= path.stat().st_size
     assert said.seq == rig.world.seq
     return path
@@ -52,7 +52,7 @@ def test_an_export_verifies_alone(rig: Rig, exported: Path) -> None:
     verdict = verify_export(exported)
     assert verdict.ok, verdict.first_bad
     assert verdict.root == rig.root()
-    there = verify(rig.journal, WORLD)  # type: ignore[arg-type]
+    there = verify(rig.journal, WORLD)
     assert verdict._replace(seconds=0) == there._replace(seconds=0)
 
 
@@ -105,7 +105,7 @@ def test_a_fork_is_exported_with_its_prefix(tmp_path: Path) -> None:
     assert verify(beside, child_id(2)).ok
     assert beside.head(WORLD).seq == rig.world.seq
     for journal in (alone, beside, rig.journal):
-        journal.close()  # type: ignore[attr-defined]
+        journal.close()
 
 
 def test_another_parent_is_no_parent(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_another_parent_is_no_parent(tmp_path: Path) -> None:
         load(path, other)
     assert caught.value.code == "world.other_history"
     other.close()
-    rig.journal.close()  # type: ignore[attr-defined]
+    rig.journal.close()
 
 
 @pytest.mark.clause("K-12")
@@ -219,7 +219,7 @@ def test_a_well_formed_forgery_is_found(rig: Rig, exported: Path, tmp_path: Path
 
 def test_the_lines_of_an_export(rig: Rig) -> None:
     """04 section 9: a head line, one line per record, an end line; any span."""
-    lines = [json.loads(line) for line in export_jsonl(rig.journal, WORLD)]  # type: ignore[arg-type]
+    lines = [json.loads(line) for line in export_jsonl(rig.journal, WORLD)]
     assert lines[0] == {
         "tally": "export",
         "format": 1,
@@ -230,5 +230,5 @@ def test_the_lines_of_an_export(rig: Rig) -> None:
     assert [line["seq"] for line in lines[1:-1]] == list(range(1, rig.world.seq + 1))
     assert lines[-1]["records"] == rig.world.seq
     assert lines[-1]["head"] == "sha256:" + rig.driver.head.hash.hex()
-    part = [json.loads(line) for line in export_jsonl(rig.journal, WORLD, 5, 9)]  # type: ignore[arg-type]
+    part = [json.loads(line) for line in export_jsonl(rig.journal, WORLD, 5, 9)]
     assert [line["seq"] for line in part[1:-1]] == [5, 6, 7, 8, 9]

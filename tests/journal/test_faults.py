@@ -89,7 +89,7 @@ def test_a_full_disk_for_a_large_blob(tmp_path: Path) -> None:
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    journal.files = type("NoRoom", (), {"write": no_room})()  # type: ignore[assignment]
+    journal.files = type("NoRoom", (), {"write": no_room})()
     assert writer.write(1, blobs=blob("a large one")) == Full(writer.head)
     assert spans(journal) == []
     journal.close()

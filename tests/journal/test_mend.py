@@ -22,7 +22,7 @@ from tests.rig import WORLD, Rig
 def rig(tmp_path: Path) -> Iterator[Rig]:
     made = grown(tmp_path / "data")
     yield made
-    made.journal.close()  # type: ignore[attr-defined]
+    made.journal.close()
 
 
 def store(rig: Rig) -> SqliteJournal:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def played(folder: Path) -> Rig:
-    rig = Rig(order_documents(), FUNCTIONS, journal=SqliteJournal(folder))
+    rig = Rig(order_documents(), FUNCTIONS, journal=SqliteJournal(folder))  # type: ignore[arg-type]
     for i in range(10):
         rig.send(CREATED, created(f"o-{i}"))
     rig.driver.snapshot()

@@ -28,7 +28,7 @@ def test_a_golden_folder_opens_to_its_roots(name: str, tmp_path: Path) -> None:
     reader = SqliteReader(tmp_path)
     try:
         for alias, wanted in pinned.items():
-            world = world_at(reader, reader.resolve(alias), Runners(None, library=Library()))
+            world = world_at(reader, reader.resolve(alias), Runners(None, library=Library()))  # type: ignore[arg-type]
             found = (f"sha256:{root(world).hex()}", f"sha256:{state_root(world).hex()}")
             assert (world.seq, *found) == (wanted["seq"], wanted["root"], wanted["state_root"])
     finally:
@@ -44,8 +44,8 @@ def _tables(folder: Path) -> tuple[int, bool]:
     """The format that a file says it has, and whether the new table is there."""
     db = apsw.Connection(str(folder / "tally.db"))
     try:
-        (version,) = db.execute("SELECT value FROM meta WHERE key='format'").fetchone()
-        (there,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name='next'").fetchone()
+        (version,) = db.execute("SELECT value FROM meta WHERE key='format'").fetchone()  # type: ignore[misc]
+        (there,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name='next'").fetchone()  # type: ignore[misc]
     finally:
         db.close()
     return version, bool(there)

@@ -39,13 +39,13 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def test_an_untouched_journal_is_sound(rig: Rig) -> None:
     """ND-23, control: nothing is found where nothing was changed; the root is the live one."""
     for level in ("quick", "full"):
-        verdict = verify(rig.journal, WORLD, level)  # type: ignore[arg-type]
+        verdict = verify(rig.journal, WORLD, level)
         assert verdict.ok, verdict.first_bad
         assert verdict.root == rig.root()
         assert verdict.records == rig.world.seq
         assert (verdict.snapshots, verdict.checkpoints) == (2, 3)
         assert verdict.receipts == {"sealed": 6, "bad": 0}
-    assert verdict.blobs["checked"] == len(list(rig.journal.blobs(WORLD)))  # type: ignore[attr-defined]
+    assert verdict.blobs["checked"] == len(list(rig.journal.blobs(WORLD)))
     shape = verdict.shape()
     assert list(shape) == [
         "world", "level", "frames", "records", "receipts", "blobs", "snapshots", "checkpoints",
@@ -85,7 +85,7 @@ def test_a_chain_that_does_not_hash_finds_nothing(rig: Rig) -> None:
     body[-1] ^= 1
     frames[3] = frames[3]._replace(body=bytes(body))
     for kind, found in ((Chain, [frames[3].seq]), (Blind, [])):
-        chain = kind(rig.journal.lineage(WORLD), (0, bytes(32)), lambda _digest: True)  # type: ignore[attr-defined]
+        chain = kind(rig.journal.lineage(WORLD), (0, bytes(32)), lambda _digest: True)
         for frame in frames[:4]:
             chain.take(frame)
         assert [finding.seq for finding in chain.findings] == found
@@ -105,7 +105,7 @@ def test_damaged_files_are_found(tmp_path: Path) -> None:
     """ND-23, AT-17: a blob file changed, cut or deleted, and bytes of the database itself."""
     rig = grown(tmp_path)
     wanted = rig.root()
-    rig.journal.close()  # type: ignore[attr-defined]
+    rig.journal.close()
     files = sorted(path for path in (tmp_path / "blobs").rglob("*") if path.is_file())
     assert len(files) > 3
     reader = SqliteReader(tmp_path)
@@ -191,7 +191,7 @@ def test_a_world_is_verified_while_it_is_written(tmp_path: Path) -> None:
     for verdict in verdicts:
         assert verdict.ok, verdict.first_bad
         assert verdict.root == roots.get(verdict.head, verdict.root)
-    rig.journal.close()  # type: ignore[attr-defined]
+    rig.journal.close()
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     made.send(worlds.GO, worlds.go("asks for much", "ask", 1))
     made.settle(made.jobs.of(worlds.ASK)[-1], {"a": "much" * 20_000})
     yield made
-    made.journal.close()  # type: ignore[attr-defined]
+    made.journal.close()
 
 
 @pytest.mark.clause("K-12", "K-38")
@@ -237,7 +237,7 @@ def test_records_that_nobody_knows_are_found(varied: Rig) -> None:
     """ND-23: a frame whose hash is right and whose records this release cannot read is damage."""
     frame = next(f for f in varied.journal.read(WORLD) if b"ReceiptSettled" in f.body)
     body = frame.body.replace(b"ReceiptSettled", b"ReceiptSettlex")
-    line = varied.journal.lineage(WORLD)  # type: ignore[attr-defined]
+    line = varied.journal.lineage(WORLD)
     for changed in (body, b"", body.replace(b"world", b"globe")):
         forged = frame._replace(body=changed, hash=canon.digest_of(changed))
         chain = Chain(line, (frame.seq - 1, frame.prev), lambda _digest: True)

@@ -342,7 +342,7 @@ def test_replay_decides_again(who: str) -> None:
     at = forged.seq + 1
     sealed = accept(forged, Frame(made, (), (), {}, Answer("forged")))
     again = open_world(WORLD, [], rig.driver.blobs, rig.runner)
-    first = verify(again, [*frames, sealed]).first
+    first = verify(again, [*frames, sealed]).first  # type: ignore[list-item]
     assert first is None if who == "bob" else (first.seq, first.expected) == (at, "IntentApproval")
 
 

@@ -270,7 +270,7 @@ def test_trail_outlives_the_policy() -> None:
     asker = Asker(policy(deny), **authority)
     rig = asker.rig
     denied = asker.denial()
-    assert "t/mine@1 rule 0" in denied.rule
+    assert "t/mine@1 rule 0" in denied.rule  # type: ignore[operator]
     assert denied.judged.capability.grant == "effect"
     documents = lab_documents(policy(rule()), **authority)
     manifest, blobs = bundle_of(documents)

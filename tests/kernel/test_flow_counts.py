@@ -33,7 +33,7 @@ def left_at(rig: Rig) -> dict[str, list[int]]:
         stamp = getattr(record, "stamp", None)
         now = stamp.logical_ns if stamp is not None else now
         if isinstance(record, IntentOpened):
-            keys[record.intent] = canon.decode(record.params)["q"]
+            keys[record.intent] = canon.decode(record.params)["q"]  # type: ignore[arg-type]
         opened = isinstance(record, IntentOpened) and record.hold is None
         if opened or (isinstance(record, IntentReleased) and record.hold == "capacity"):
             times.setdefault(keys[record.intent], []).append(now)

@@ -67,7 +67,7 @@ def test_a_key_that_does_not_fit_is_refused_with_code_and_place():
     bent = dataclasses.replace(way, key_field="n")
     rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent, *ours)))
     why = refused(rig, Submit(rig.clock.sample(), GO, go("a")))
-    assert [(each["code"], each["path"]) for each in why.errors] == [("value.mismatch", "/n")]
+    assert [(each["code"], each["path"]) for each in why.errors] == [("value.mismatch", "/n")]  # type: ignore[attr-defined]
 
 
 def test_a_read_only_world_says_which_it_is():

@@ -201,7 +201,7 @@ def test_a_cell_suspended_in_the_ring_ticks_after_its_resume():
         Operate(sample(), "resume", "alice", "why", workflow=LAB, key=key),
     ]
     for each in given:
-        rig.driver.stage(submit(rig.world, each))
+        rig.driver.stage(submit(rig.world, each))  # type: ignore[arg-type]
     assert [ident.workflow for ident in rig.world.ring] == [LAB]
     rig.run()
     assert rig.state(LAB, "a")["log"] == ["one", "two"]

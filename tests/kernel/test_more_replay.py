@@ -78,7 +78,7 @@ def test_a_frame_out_of_its_place_is_damage(damage: str):
     rig = played()
     frames = list(rig.journal.read(rig.world.id))
     if damage == "bytes":
-        frames[2] = Sealed(*[frames[3].body if v == frames[2].body else v for v in frames[2]])
+        frames[2] = Sealed(*[frames[3].body if v == frames[2].body else v for v in frames[2]])  # type: ignore[arg-type]
     elif damage == "gap":
         del frames[2]
     else:

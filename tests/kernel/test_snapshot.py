@@ -351,7 +351,7 @@ PURE = {
 @pytest.mark.invariant("I28")
 def test_opening_calls_no_module_code() -> None:
     """MO-21: keys, first states and upcast values are on record: opening asks no function."""
-    rig = Rig(pure_documents(), PURE)
+    rig = Rig(pure_documents(), PURE)  # type: ignore[arg-type]
     for n in range(6):
         rig.send(OLD, {"n": n})
     assert rig.state("t/sums@1", 0) == {"sum": 1000 + 2 * (0 + 2 + 4)}

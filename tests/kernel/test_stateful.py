@@ -179,7 +179,7 @@ class Program(RuleBasedStateMachine):
 @pytest.mark.slow
 @pytest.mark.clause("K-19", "K-42", "K-43")
 @pytest.mark.invariant("I2", "I15", "I20")
-class TestPrograms(Program.TestCase):
+class TestPrograms(Program.TestCase):  # type: ignore[misc, valid-type]
     """KN-02: root(live) = root(fold from genesis) = root(any snapshot + tail), 500 programs."""
 
     settings = settings(

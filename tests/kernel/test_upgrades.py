@@ -196,11 +196,11 @@ def test_collection_keeps_what_a_pin_names() -> None:
     marks.snapshot(row.document)
     kept = marks.digests()
     assert old in kept
-    for each in canon.decode(rig.driver.blobs.get(old))["workflows"]:
+    for each in canon.decode(rig.driver.blobs.get(old))["workflows"]:  # type: ignore[arg-type]
         assert canon.raw_of(each["hash"]) in kept
     plan = rig.records(BundleActivate)[-1].plan
     marks.tail(rig.journal.read(rig.world.id))
-    (page,) = canon.decode(rig.driver.blobs.get(plan))["pages"]
+    (page,) = canon.decode(rig.driver.blobs.get(plan))["pages"]  # type: ignore[arg-type]
     assert canon.raw_of(page) in marks.digests()
 
 

@@ -18,7 +18,7 @@ from tallystick.values import canon
 def catalogue_of(documents):
     sources = read_sources(documents)
     nodes = {definition_hash(made): made for made in sources.definitions}
-    return Catalogue.load(sources.manifest, nodes.__getitem__)
+    return Catalogue.load(sources.manifest, nodes.__getitem__)  # type: ignore[arg-type]
 
 
 def found_in(documents, against=None, artifacts=None):

@@ -230,7 +230,7 @@ def test_a_wrong_type_is_bad_output(where: str, field: str) -> None:
 @pytest.mark.parametrize("name", ["newer", 1])
 def test_an_unknown_field_is_bad_output(where: str, name: str | int) -> None:
     """MO-08: a field that 02 does not list is refused at every level."""
-    assert refused(nested(where, {**PARTS[where], name: 1})) == "bad_output"
+    assert refused(nested(where, {**PARTS[where], name: 1})) == "bad_output"  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_what_is_not_an_output(raw: object) -> None:
         Outcome({"id": "a", "log": []}, result=1),
         Outcome({"id": "a", "log": []}, ann={"undeclared": 1}),
         Outcome({"id": "a", "log": []}, logs=[{"level": [], "message": "m"}]),
-        Outcome({"id": "a", "log": []}, metrics={"n": "many"}),
+        Outcome({"id": "a", "log": []}, metrics={"n": "many"}),  # type: ignore[dict-item]
         Outcome({"id": "a", "log": []}, effects=[worlds.ask(newer=1)]),
         Outcome({"id": "a", "log": []}, effects=[worlds.ask(issuer_ref=None)]),
         Outcome({"id": "a", "log": []}, events=[{"schema": "t/None@1", "value": {}}]),

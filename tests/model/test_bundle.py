@@ -432,9 +432,9 @@ def test_structural_authority_prefers_own_capabilities_and_bindings():
                "cap_slots": {"x": "fax"}}  # fmt: skip
     bound = {"$kind": "manifest", "module_bindings": {FLOW: {"slots": {"web": "mine"}}}}
     made = structural_authority(read_sources([*DOCUMENTS, cap, idle, strange, bound])).manifest
-    assert {"name": "timer", "cap": "com.acme/tick@1"} in made["authority"]["grants"]
-    assert made["module_bindings"][FLOW]["slots"]["web"] == "mine"
-    assert list(made["module_bindings"]) == [FLOW]
+    assert {"name": "timer", "cap": "com.acme/tick@1"} in made["authority"]["grants"]  # type: ignore[index]
+    assert made["module_bindings"][FLOW]["slots"]["web"] == "mine"  # type: ignore[index]
+    assert list(made["module_bindings"]) == [FLOW]  # type: ignore[index]
 
 
 def test_structural_authority_keeps_warnings():

@@ -273,7 +273,7 @@ def test_what_passes_the_check_can_be_loaded(swaps):
     found = check(sources, ACTIVE, artifacts=ARTIFACTS, policies=policy_findings)
     assert all(f.hint and f.message for f in found)
     if all(f.warning for f in found):
-        make_bundle(sources.definitions, sources.manifest, ARTIFACTS).catalogue()
+        make_bundle(sources.definitions, sources.manifest, ARTIFACTS).catalogue()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tallystick.errors import BadDefinition
 from tallystick.model import definitions, manifest
 from tallystick.model.definitions import KINDS, canonical, definition_hash, read_definition
-from tallystick.model.definitions_shapes import ABSENT, REQUIRED, nearest, step
+from tallystick.model.definitions_shapes import ABSENT, REQUIRED, nearest, step  # type: ignore[attr-defined]
 from tallystick.values import canon
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "model"
@@ -44,7 +44,7 @@ SMALLEST = {
 
 
 def smallest(kind, **more):
-    return {"$kind": kind, "name": "com.acme/thing@1", **SMALLEST[kind], **more}
+    return {"$kind": kind, "name": "com.acme/thing@1", **SMALLEST[kind], **more}  # type: ignore[dict-item]
 
 
 def codes(raw):
@@ -298,11 +298,11 @@ def test_lists_are_sorted_and_pinned_and_subscriptions_keep_their_order():
     rows = [{"event": f"com.acme/E@{i}", "workflow": "com.acme/w@1"} for i in (2, 1)]
     made, found = manifest.assemble(defs, {"routing": {"subscriptions": rows}})
     assert not found
-    assert made["caps"] == [
+    assert made["caps"] == [  # type: ignore[index]
         {"name": "com.acme/a@1", "hash": canon.hash(defs[1])},
         {"name": "com.acme/b@1", "hash": canon.hash(defs[0])},
     ]
-    assert made["routing"]["subscriptions"] == rows
+    assert made["routing"]["subscriptions"] == rows  # type: ignore[index]
 
 
 @pytest.mark.clause("K-07")

@@ -245,7 +245,7 @@ def test_rejected_names_what_came() -> None:
     seen: list[Any] = []
     functions = {
         **mixed.FUNCTIONS,
-        ("t/code@1", "lab"): lambda state, event, ctx: seen.append(event) or state,
+        ("t/code@1", "lab"): lambda state, event, ctx: seen.append(event) or state,  # type: ignore[func-returns-value]
     }
     rig.world.runner = PythonRunner(functions)
     rig.do(Settle(rig.clock.sample(), receipt))

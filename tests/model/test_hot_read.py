@@ -80,11 +80,12 @@ def test_a_journal_is_read_by_the_hot_readers(journal: list[Record]) -> None:
 def variants(journal: list[Record]) -> Iterator[Record]:
     """Each hot record with each of its optional fields there and not, and with edges."""
     full = {type(sample): sample for sample in SAMPLES}
+    record: Any
     for record in journal:
         if type(record) not in HOT:
             continue
         yield record
-        for name in record._field_defaults:  # type: ignore[union-attr]  # all are named tuples
+        for name in record._field_defaults:
             changes = {name: getattr(full[type(record)], name)}
             if name in {"value_hash", "params_hash", "payload_hash"}:
                 changes[name.removesuffix("_hash")] = None  # content stands inline or by digest
@@ -143,6 +144,7 @@ def test_the_readers_take_what_a_node_writes(journal: list[Record]) -> None:
 def test_content_that_looks_like_a_record_is_only_content(journal: list[Record]) -> None:
     """I13: a stranger's bytes that hold whole records and keys change nothing about reading."""
     lures = b"".join(hot.put(record) for record in journal)
+    record: Any
     for record in journal:
         for name in ("key", "value", "state", "params", "payload", "result"):
             if type(getattr(record, name, None)) is bytes:
@@ -158,7 +160,7 @@ def test_content_that_looks_like_a_record_is_only_content(journal: list[Record])
 def test_changed_bytes_have_one_outcome(journal: list[Record]) -> None:
     """KN-22 for frames: each byte changed, dropped or doubled: both readers agree on every one."""
     chosen = [next(r for r in journal if type(r) is kind) for kind in HOT]
-    chosen.append(chosen[-1]._replace(seal=MERKLE))  # type: ignore[union-attr]  # it is a receipt
+    chosen.append(chosen[-1]._replace(seal=MERKLE))  # type: ignore[call-arg]  # it is a receipt
     refused = 0
     for record in chosen:
         body = seal_frame(WORLD, 1, GENESIS, [record]).body

@@ -192,7 +192,7 @@ SAMPLES: tuple[records.Record, ...] = (
     records.Noted("topic", {"n": 1}, "t/flow@1", b"k", STAMP),
 )
 
-BY_TYPE = {type(sample).__name__: sample for sample in SAMPLES}
+BY_TYPE: dict[str, Any] = {type(sample).__name__: sample for sample in SAMPLES}
 each_type = pytest.mark.parametrize("name", sorted(BY_TYPE))
 
 

@@ -56,7 +56,7 @@ class WasmRig(Rig):
         blobs[canon.digest_of(code)] = code
         self.journal = MemoryJournal()
         late = Late()
-        self.runner = Runners(late)
+        self.runner = Runners(late)  # type: ignore[assignment]
         self.clock, self.jobs, self.settings = ManualClock(), Jobs(), None
         new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
         self.driver = create_world(self.ports(), new, self.runner, None)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tallystick.executors.base import Executor, Job, Ok, Outcome, Report
+from tallystick.executors.base import Executor, Job, Ok, Outcome, Repeat, Report
 from tallystick.kernel.inputs import Submit
 from tallystick.modules.python import PythonRunner
 from tallystick.node.config import Config, config_of
@@ -21,7 +21,7 @@ class Bank:
 
     name = "payments"
     effects = frozenset({orders.CHARGE})
-    repeat = "keyed"
+    repeat: Repeat = "keyed"
 
     def __init__(
         self, act: Callable[[Job], Awaitable[Outcome]] | None = None, slots: int = 64

@@ -57,7 +57,7 @@ def test_what_landed_counts_and_what_did_not_is_sent_once_more(
             assert [a.kind for a in answers] == ["accepted"]
             assert cells == 2
             assert calls[0] == 1
-            assert (await node.offer(world, placed(node, "o-1", b"k")))[0].seq == answers[0].seq  # type: ignore[union-attr]
+            assert (await node.offer(world, placed(node, "o-1", b"k")))[0].seq == answers[0].seq
         async with running(config(tmp_path), Bank()) as node:
             found = await node.ops.verify(world)
             assert found["ok"], found["first_bad"]

@@ -137,7 +137,7 @@ def test_every_setting_can_be_set_to_its_own_default():
     seen = 0
     for name, cls in [*SECTIONS.items(), *((f"executors.{n}", c) for n, c in EXECUTORS.items())]:
         plain = config_of(Path("/x"), {}, NO_ENV)
-        for key in cls.__slots__:
+        for key in cls.__slots__:  # type: ignore[attr-defined]
             section, _, executor = name.partition(".")
             held = plain.executors.of(executor) if executor else getattr(plain, section)
             value = held[key] if executor else getattr(held, key)

@@ -96,7 +96,7 @@ def test_the_control_an_early_answer_is_found_out(
             asyncio_loop.call_soon_threadsafe(waiter.told, ticket)
 
     async def main() -> None:
-        nonlocal asyncio_loop
+        nonlocal asyncio_loop  # type: ignore[misc]
         asyncio_loop = asyncio.get_running_loop()
         with watched() as vfs:
             async with running(config(tmp_path), Bank(), vfs=vfs.name) as node:

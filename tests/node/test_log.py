@@ -71,7 +71,7 @@ def test_the_file_is_bounded_and_whole(tmp_path: Path) -> None:
     """F8: many threads, whole lines, at most two files of the bound; a full disk stops nobody."""
     log = Log(LogSettings(), tmp_path, lambda: 0, bytes_max=4_000)
     threads = [
-        threading.Thread(target=lambda: [log.say("info", "c", "m" * 50) for _ in range(50)])
+        threading.Thread(target=lambda: [log.say("info", "c", "m" * 50) for _ in range(50)])  # type: ignore[func-returns-value]
         for _ in range(4)
     ]
     for thread in threads:

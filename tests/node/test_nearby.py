@@ -56,7 +56,7 @@ def rig() -> Rig:
 def stretch(rig: Rig, tmp_path: Path) -> Iterator[Stretch]:
     index = Index(tmp_path)
     upto = index.follow(rig.journal, WORLD)
-    yield Stretch(index, Counting(rig.journal), WORLD, upto)  # type: ignore[arg-type]
+    yield Stretch(index, Counting(rig.journal), WORLD, upto)
     index.close()
 
 
@@ -115,8 +115,8 @@ def test_little_of_the_journal_is_read(rig: Rig, stretch: Stretch) -> None:
     all_frames = sum(1 for _ in rig.journal.read(WORLD))
     records = list(entries(rig.journal.read(WORLD)))
     opened = next(entry for entry in records if isinstance(entry.record, IntentOpened))
-    origin = opened.record.origin  # type: ignore[union-attr]
-    cell_timeline(stretch, CellId(origin.workflow, origin.key))
+    origin = opened.record.origin
+    cell_timeline(stretch, CellId(origin.workflow, origin.key))  # type: ignore[arg-type]
     effects_page(stretch, Page(1), EffectFilter())
     assert 0 < counting.frames < all_frames / 2
 

@@ -38,7 +38,7 @@ def test_orders_are_charged_and_a_second_start_goes_on(tmp_path: Path) -> None:
         async with running(config(tmp_path), bank) as node:
             world = await node.create("main", orders.bundle())
             answers = await node.offer(world, *[placed(node, f"o-{i}") for i in range(20)])
-            assert [a.kind for a in answers] == ["accepted"] * 20  # type: ignore[union-attr]
+            assert [a.kind for a in answers] == ["accepted"] * 20
             assert await node.quiet(world, 30_000)
             assert await phase(node, world, "o-7") == "paid"
             before = await node.look(world, lambda live: (live.seq, root(live)))
@@ -63,7 +63,7 @@ def test_one_key_is_one_event_however_often_it_comes(tmp_path: Path) -> None:
             world = await node.create("main", orders.bundle())
             calls = [node.offer(world, placed(node, "o-1", b"k")) for _ in range(50)]
             found = [a for answers in await asyncio.gather(*calls) for a in answers]
-            assert {a.seq for a in found} == {found[0].seq}  # type: ignore[union-attr]
+            assert {a.seq for a in found} == {found[0].seq}
             (other,) = await node.offer(world, placed(node, "o-2", b"k"))
             assert isinstance(other, TallyError)
             assert other.code == "ingress.idempotency_conflict"

@@ -78,7 +78,7 @@ def on_history(
 def noted_cuts(monkeypatch: pytest.MonkeyPatch) -> list[Cut]:
     """Every way in which a history was cut; a process is worth a single cell here."""
     seen: list[Cut] = []
-    plain = proofs.stretches
+    plain = proofs.stretches  # type: ignore[attr-defined]
 
     def noted(whole: Stretch, snapshots: list[int], count: int) -> Cut:
         seen.append(plain(whole, snapshots, count))

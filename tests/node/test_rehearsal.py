@@ -12,7 +12,7 @@ import pytest
 
 from tallystick.cli.here import modules_of
 from tallystick.errors import Rejected
-from tallystick.executors.base import Executor, Job, Ok, Outcome, Report
+from tallystick.executors.base import Executor, Job, Ok, Outcome, Repeat, Report
 from tallystick.governance.planning import chosen
 from tallystick.governance.whatif import read_edits
 from tallystick.kernel.inputs import Activate, Submit
@@ -64,7 +64,7 @@ class Worker:
 
     name = "work"
     effects = frozenset({"t/Work@1"})
-    repeat = "again"
+    repeat: Repeat = "again"
     slots = 16
 
     def __init__(self) -> None:

@@ -80,7 +80,7 @@ def test_there_and_back(tmp_path: Path) -> None:
             again = bank.asked[asked:]
             assert [(job.world, job.attempt) for job in again] == [(old, 2)]
             for world in (old, new):
-                found = await node.read(lambda reader, world=world: records(reader, world))
+                found = await node.read(lambda reader, world=world: records(reader, world))  # type: ignore[misc]
                 assert [record.to for record in found] == [new, old]
                 assert (await node.ops.replay(world))["ok"]
 

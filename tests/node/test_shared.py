@@ -49,7 +49,7 @@ def shared(told: list[str], **worlds: tuple[int, int]) -> Commits:
 @pytest.mark.invariant("I40")
 def test_several_worlds_wait_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """AT-27, in small: what waits alone may wait for company; with another world it goes soon."""
-    monkeypatch.setattr(commits.time, "monotonic_ns", lambda: 10_000_000)
+    monkeypatch.setattr(commits.time, "monotonic_ns", lambda: 10_000_000)  # type: ignore[attr-defined]
     a_while_ago, just_now = 8_500_000, 9_900_000
     assert not shared([], main=(5, a_while_ago)).due()
     assert not shared([], main=(5, a_while_ago), side=(0, 0)).due()

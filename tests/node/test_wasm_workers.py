@@ -193,7 +193,7 @@ def test_a_worker_that_says_nonsense_is_not_believed(workers: Workers) -> None:
     assert isinstance(rig.tick(lane, None, 1), Ran)
     worker = workers._idle[0]
     answers = iter([({"halted": "everything"}, b""), ({"fuel": -1}, b"")])
-    worker.ask = lambda *_: next(answers)  # type: ignore[method-assign]  # a planted liar
+    worker.ask = lambda *_: next(answers)  # type: ignore[assignment, method-assign]  # a planted liar
     assert isinstance(rig.tick(lane, None, 1), Ran)
     assert not worker.is_there()
 

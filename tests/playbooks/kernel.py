@@ -24,7 +24,7 @@ class PlayRig(Rig):
         self.manifest, blobs = bundle_of(play_documents())
         self.journal = MemoryJournal()
         lanes = {"builtin": lane or Builtin()}
-        self.runner: Any = Runners(None, library=Library(), lanes=lanes)
+        self.runner: Any = Runners(None, library=Library(), lanes=lanes)  # type: ignore[arg-type]
         self.clock = ManualClock()
         self.jobs = Jobs()
         self.settings = None
@@ -35,7 +35,7 @@ class PlayRig(Rig):
     def request(self, text: str, name: str = "e1", **more: Any) -> None:
         """Ask for an execution."""
         value = {"execution": name, "document": load(text, unchecked=True).bytes, "workload": {}}
-        value |= {"grants": {"python": {}}, "principal": "ana", "parent": None, **more}
+        value |= {"grants": {"python": {}}, "principal": "ana", "parent": None, **more}  # type: ignore[dict-item]
         self.system("sys/PlayRequested@1", value)
 
     def system(self, schema: str, value: Any) -> None:
@@ -58,4 +58,4 @@ class PlayRig(Rig):
 
 def net_in(rig: Rig, name: str = "e1") -> dict[str, Any]:
     """The net of an execution, wherever it stands."""
-    return net_of(rig.state(WORKFLOW, name), lambda text: rig.driver.blobs.get(canon.raw_of(text)))
+    return net_of(rig.state(WORKFLOW, name), lambda text: rig.driver.blobs.get(canon.raw_of(text)))  # type: ignore[arg-type, return-value]

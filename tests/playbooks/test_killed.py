@@ -27,13 +27,13 @@ SEEDS = int(os.environ.get("TALLY_PLAYBOOK_SEEDS", "12"))
 
 def fresh() -> Runners:
     """A lane that remembers nothing of before."""
-    return Runners(None, library=Library(), lanes={"builtin": Builtin()})
+    return Runners(None, library=Library(), lanes={"builtin": Builtin()})  # type: ignore[arg-type]
 
 
 def killed(rig: Rig) -> Rig:
     """The node is gone, and another process opens the journal."""
     jobs = list(rig.jobs.all)
-    rig.runner = fresh()
+    rig.runner = fresh()  # type: ignore[assignment]
     other = rig.reopened()
     other.jobs.all[:0] = jobs
     return other
@@ -139,7 +139,7 @@ class Story:
         self.chance = random.Random(seed)
         self.rig: Rig = PlayRig(Builtin())
         self.kills = 0
-        PlayRig.request(self.rig, WAITS)  # type: ignore[arg-type]  # it stays a plain rig later
+        PlayRig.request(self.rig, WAITS)
         self.acts = ["lease", "pause", "time", "asked", "signal"]
 
     def job(self, effect: str, step: str | None = None) -> Any:

@@ -86,7 +86,7 @@ class Steps:
 
     name = "playbook"
     effects = frozenset({"sys/playbook.step@1"})
-    repeat = "again"
+    repeat: Repeat = "again"
     slots = 4
 
     def __init__(self, settings, ports):
@@ -143,7 +143,7 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path) -> None:
         assert (seen["status"], seen["step_runs"]) == ("success", {"a": 1})
         assert seen["results"]["a"] >= 2
         rows = crew.node.json("playbook", "show", name, "-w", "plays", "--events")["items"]
-        words = [row["event_type"] for row in rows]
+        words = [row["event_type"] for row in rows]  # type: ignore[assignment]
         assert (words.count("step.done"), words.count("step.taken_over")) == (1, 1)
     finally:
         crew.close()

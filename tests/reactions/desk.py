@@ -103,7 +103,7 @@ class Desk(Rig):
         self.clock = ManualClock()
         self.jobs = Jobs()
         self.settings = None
-        self.runner = Lanes()
+        self.runner = Lanes()  # type: ignore[assignment]
         new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
         self.driver = create_world(self.ports(), new, self.runner, None)
         self.files = FileExecutor(FileSettings({WS: root}, slots=1))
@@ -215,8 +215,8 @@ class Desk(Rig):
     def _heard(self, record: EventAdmitted) -> None:
         if record.schema not in ("sys/FrameHeadChanged@1", "sys/CommandAsked@1"):
             return
-        data = record.value or self.driver.blobs.get(record.value_hash)
-        told = canon.decode(data)
+        data = record.value or self.driver.blobs.get(record.value_hash)  # type: ignore[arg-type]
+        told = canon.decode(data)  # type: ignore[arg-type]
         if record.schema == "sys/FrameHeadChanged@1":
             content = self.driver.blobs.get(canon.raw_of(told["content_id"]))
             head = head_of(told, content)
@@ -430,7 +430,7 @@ class Desk(Rig):
         for record in self.records(EventAdmitted):
             if record.schema == f"sys/{schema}@1":
                 data = record.value or self.driver.blobs.get(record.value_hash)
-                found.append(canon.decode(data))
+                found.append(canon.decode(data))  # type: ignore[arg-type]
         return found
 
     def outcomes(self, reaction: str | None = None) -> list[tuple[str, str | None]]:

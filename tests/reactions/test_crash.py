@@ -172,6 +172,6 @@ def test_only_a_write_in_doubt_leaves_a_stamp(tmp_path: Path, kind: str, left: l
     """G1, I29: what was surely not written explains no bytes; else they may stand."""
     with at_desk(tmp_path / "w", NOTE) as desk:
         (job,) = started(desk).waiting_jobs()
-        desk.settle_with(job, Failed(kind, "file.failed", "it did not work"))
+        desk.settle_with(job, Failed(kind, "file.failed", "it did not work"))  # type: ignore[arg-type]
         desk.done = len(desk.jobs.all)
         assert [stamp.state for stamp in desk.fold().entries()] == left

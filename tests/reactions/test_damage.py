@@ -42,7 +42,7 @@ async def _leave(folder: Path) -> Left:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
-    return asyncio.run(_leave(tmp_path_factory.mktemp("left")))
+    return asyncio.run(_leave(tmp_path_factory.mktemp("left")))  # type: ignore[arg-type]
 
 
 def said(data: Path, *words: str) -> tuple[int, Any]:

@@ -46,7 +46,7 @@ def seen_in(folder: Path, workspace: str) -> tuple[Tree, dict[str, Any]]:
         n=2,
         observed_at=0,
         definitions=[definition],
-        **given,
+        **given,  # type: ignore[arg-type]
     )
     (trigger,) = derive(seen).triggers
     return batch.after, trigger

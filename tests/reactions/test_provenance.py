@@ -109,7 +109,7 @@ async def _copied(here: Scene) -> Played:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """The docs writer of the example, after two edits and a hand in its output."""
-    return asyncio.run(_play(tmp_path_factory.mktemp("played")))
+    return asyncio.run(_play(tmp_path_factory.mktemp("played")))  # type: ignore[arg-type]
 
 
 @pytest.mark.clause("F-06")
@@ -222,8 +222,8 @@ def rows_of(played: Played) -> list[attest.Told]:
 def test_s50_in_toto_statements_validate(played: Played) -> None:
     """S50: each statement passes the public library, and exporting again gives equal bytes."""
     in_toto = pytest.importorskip("in_toto_attestation.v1.statement", reason="dev extra is absent")
-    from google.protobuf import json_format
-    from in_toto_attestation.predicates.provenance.v1 import provenance_pb2
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+    from in_toto_attestation.predicates.provenance.v1 import provenance_pb2  # type: ignore[import-untyped]
 
     made = [attest.in_toto(row) for row in rows_of(played) if row.outputs]
     assert len(made) == 2

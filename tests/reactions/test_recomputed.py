@@ -57,7 +57,7 @@ async def _leave(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    return asyncio.run(_leave(tmp_path_factory.mktemp("left")))
+    return asyncio.run(_leave(tmp_path_factory.mktemp("left")))  # type: ignore[arg-type]
 
 
 def said(data: Path, *words: str) -> tuple[int, Any]:

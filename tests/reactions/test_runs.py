@@ -80,7 +80,7 @@ def test_s40_a_retry_skips_what_was_done(root: Path) -> None:
         begun(desk)
         desk.step()
         desk.step()
-        desk.broken["sys/file.write@1"] = Failed("disk", "file.full", "no room")
+        desk.broken["sys/file.write@1"] = Failed("disk", "file.full", "no room")  # type: ignore[arg-type]
         desk.work()
         (first,) = desk.runs()
         assert (first["outcome"], first["code"]) == ("failed", "file.full")
@@ -105,7 +105,7 @@ def test_a_retry_policy_tries_again_after_its_pause(tmp_path: Path) -> None:
     with at_desk(tmp_path / "w", FIVE.replace("EXTRA", extra)) as desk:
         begun(desk)
         for _ in range(2):
-            desk.broken["sys/file.write@1"] = Failed("disk", "file.full", "no room")
+            desk.broken["sys/file.write@1"] = Failed("disk", "file.full", "no room")  # type: ignore[arg-type]
             desk.work()
             desk.pass_ms(2_500)
         desk.work()

@@ -110,7 +110,7 @@ def test_a_damaged_listing_is_refused() -> None:
     below = tree.tree_id(made, b"d")
     for wrong in (None, kept[below][:-1] + b"\0", canon.encode({"$type": "other@1"})):
         with pytest.raises(JournalCorrupt) as caught:
-            tree.load(tree.tree_id(made), lambda h, w=wrong: w if h == below else kept[h])
+            tree.load(tree.tree_id(made), lambda h, w=wrong: w if h == below else kept[h])  # type: ignore[misc]
         assert caught.value.code == "reaction.tree_damaged"
 
 

@@ -104,7 +104,7 @@ def test_a_judgement_that_leaves_a_fact_out_is_found() -> None:
 def test_another_rule_for_the_same_question_is_found() -> None:
     """I26: control: a verdict that changes without a change of manifest is found."""
     count = iter(range(10**9))
-    good = admit.JudgedRule
+    good = admit.JudgedRule  # type: ignore[attr-defined]
 
     def moody(policy: str, rule: int, decision: str, ident: str | None) -> JudgedRule:
         return good(policy, rule + next(count) % 2, decision, ident)

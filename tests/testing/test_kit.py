@@ -68,7 +68,7 @@ def test_a_lost_frame_is_found() -> None:
             # The defect: a crash makes work that nobody asked for.
             return world.send(names_of(world).Placed(order_id="ghost", cents=1))
 
-        world.crash = forgetting
+        world.crash = forgetting  # type: ignore[method-assign]
         return world
 
     with pytest.raises(AssertionError, match="killed at"):

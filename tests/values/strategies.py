@@ -68,7 +68,7 @@ def types() -> st.SearchStrategy[dict[str, Any]]:
     return st.recursive(st.one_of(scalar_types(), bounded_types()), _compound, max_leaves=8)
 
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)  # type: ignore[arg-type]
 json_values = st.recursive(
     st.one_of(
         st.none(),

@@ -64,7 +64,7 @@ def test_a_short_stack_is_a_fault_of_budget():
     depth = 0
     frame = sys._getframe()
     while frame is not None:
-        depth, frame = depth + 1, frame.f_back
+        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
     most = sys.getrecursionlimit() - depth
     answers = [compile_under(frames) for frames in range(most - 200, most - 40, 2)]
     assert set(answers) == {"40", "P204"}

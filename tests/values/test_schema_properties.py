@@ -174,7 +174,7 @@ def test_hot_path_and_slow_pass_agree(data):
     put = schema._put if lens == "native" else schema._compile_sugar()
     try:
         hot = put(value, out.append)
-    except (lenses.Misfit, UnicodeEncodeError):
+    except (lenses.Misfit, UnicodeEncodeError):  # type: ignore[attr-defined]
         assert errors
     else:
         assert not errors

@@ -117,15 +117,15 @@ def full_disk_ignored() -> None:
 
 def no_lock() -> None:
     """Two nodes may have one folder, and wait for each other's commits."""
-    connect = sqlite.connect
+    connect = sqlite.connect  # type: ignore[attr-defined]
 
     def patient(*given: Any, **options: Any) -> Any:
         db = connect(*given, **options)
         db.set_busy_timeout(5000)
         return db
 
-    files.fcntl.flock = lambda *_: None  # a defect is planted
-    sqlite.connect = patient
+    files.fcntl.flock = lambda *_: None  # type: ignore[attr-defined]  # a defect is planted
+    sqlite.connect = patient  # type: ignore[attr-defined]
 
 
 def fold_over_a_set() -> None:
@@ -145,7 +145,7 @@ def one_frame_per_commit() -> None:
 
 def time_stands_still() -> None:
     """No world is ever told the time."""
-    Engine._pass_time = lambda _self: None  # type: ignore[method-assign]  # a defect is planted
+    Engine._pass_time = lambda _self: None  # type: ignore[assignment, method-assign]  # a defect is planted
 
 
 def no_back_pressure() -> None:
@@ -155,8 +155,8 @@ def no_back_pressure() -> None:
         self.lanes[world].count += len(tickets)
         tickets[0].size = size
 
-    Node._enter = enter  # type: ignore[method-assign]  # a defect is planted
-    Outside.backlog = lambda _self, _waiting: None  # type: ignore[method-assign]  # planted
+    Node._enter = enter  # type: ignore[assignment, method-assign]  # a defect is planted
+    Outside.backlog = lambda _self, _waiting: None  # type: ignore[assignment, method-assign]  # planted
 
 
 def no_slots() -> None:
@@ -167,7 +167,7 @@ def no_slots() -> None:
         self._slots = executor.slots = 1_000_000
         serve(self, executor, *more)
 
-    Dispatch.serve = generous  # type: ignore[method-assign]  # a defect is planted
+    Dispatch.serve = generous  # type: ignore[assignment, method-assign]  # a defect is planted
 
 
 def dispatch_while_stopping() -> None:
@@ -186,7 +186,7 @@ def restore_without_hold() -> None:
 
 def no_duplicate_fence() -> None:
     """A key that was used before is not known any more."""
-    fold_cells._fence = lambda _world, _idem: None  # a defect is planted
+    fold_cells._fence = lambda _world, _idem: None  # type: ignore[assignment]  # a defect is planted
 
 
 def verify_only_the_end() -> None:
@@ -240,4 +240,4 @@ DEFECTS: Final[dict[str, Callable[[], None]]] = (
 
 if __name__ == "__main__":
     DEFECTS[sys.argv.pop(1)]()
-    sys.exit(cli.main())
+    sys.exit(cli.main())  # type: ignore[func-returns-value]

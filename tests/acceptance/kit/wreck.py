@@ -17,7 +17,7 @@ class Wreck(NamedTuple):
     data: Path
     chance: random.Random
 
-    def run(self, query: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
+    def run(self, query: str, *values: object) -> list[tuple]:
         """One statement on the journal's file, committed."""
         with closing(sqlite3.connect(self.data / "tally.db")) as db, db:
             return list(db.execute(query, values))

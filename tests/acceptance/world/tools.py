@@ -41,7 +41,7 @@ def fetcher(state: Done | None, event: Fetch | Http.Settled, ctx: Ctx) -> Done:
         case Http.Ok(value=answer):
             return Done(status="ok", code="", said=f"{answer.body}")
         case _:
-            return Done(status="failed", code=event.code, said=event.message)
+            return Done(status="failed", code=event.code, said=event.message)  # type: ignore[attr-defined]
 
 
 class Keep(Record):
@@ -59,7 +59,7 @@ def keeper(state: Done | None, event: Keep | File.Settled, ctx: Ctx) -> Done:
         case File.Ok():
             return Done(status="ok", code="", said="")
         case _:
-            return Done(status="failed", code=event.code, said=event.message)
+            return Done(status="failed", code=event.code, said=event.message)  # type: ignore[attr-defined]
 
 
 class Run(Record):
@@ -80,7 +80,7 @@ def runner(state: Done | None, event: Run | Shell.Settled, ctx: Ctx) -> Done:
         case Shell.Ok(value=answer):
             return Done(status=f"exit {answer.exit_code}", code="", said=f"{answer.stdout}")
         case _:
-            return Done(status="failed", code=event.code, said=event.message)
+            return Done(status="failed", code=event.code, said=event.message)  # type: ignore[attr-defined]
 
 
 class Count(Record):

@@ -9,7 +9,7 @@ from tallystick.node.leases import Leases
 from tests.simulation.planted.swap import swapped
 
 _shadowed = Proposals.shadowed
-_status_of = govern.status_of
+_status_of = govern.status_of  # type: ignore[attr-defined]
 
 
 def anybody_approves():
