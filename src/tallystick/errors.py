@@ -15,7 +15,7 @@
       Unavailable   the outside      429 503 507, exit 3
         Busy ExecutorDown LaneMissing DiskFull NotOwner SyncFailed
       Diverged      us or the disk   500, exit 4: stop
-        ReplayDiverged JournalCorrupt
+        ReplayDiverged JournalCorrupt (BlobLost: 503, it may come back)
 
 Each class has a stable default `code` (`area.reason`), an HTTP status and an exit code.
 Each instance has one sentence, `where` (path, seq, cell) and a `hint` that says what to do.

@@ -1,4 +1,4 @@
-"""What the disk has lost is no fault of a tick: every lane stops, and goes on with the bytes back."""
+"""What the disk has lost is no fault of a tick: every lane stops, and goes on with it back."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@
 then; the first difference is named with its sequence, cell and field, and ends it.
 """
 
+# tidy: opening, running again and naming the first difference are one story.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

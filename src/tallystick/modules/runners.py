@@ -8,6 +8,7 @@ its own meter.
 namespace, where sets are turned round, and must give the same bytes for the same fuel.
 """
 
+# tidy: from an artifact to a running entry, in every lane, is one story.
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -108,14 +109,11 @@ class Runners:
             if lane is None:
                 return _no_lane(workflow.module_runtime)
             return lane.tick(catalogue, workflow, tick, content)
-        try:
-            # A workflow names its module, so its own hash is the same under changed code.
-            known = self._entries.get((workflow.hash, workflow.module_hash))
-            entry = known or self._entry(catalogue, workflow)
-        except JournalCorrupt:
-            raise  # lost bytes say nothing about the tick
-        except TallyError as why:
-            return Halted("exception", why.message, 0, _KERNEL)
+        # A workflow names its module, so its own hash is the same under changed code.
+        known = self._entries.get((workflow.hash, workflow.module_hash))
+        entry = known or self._opened(catalogue, workflow)
+        if isinstance(entry, Halted):
+            return entry
         ran: Ran | Halted
         if tick.successor is None:
             ran = entry.tick(catalogue, workflow, tick)
@@ -138,13 +136,10 @@ class Runners:
         if workflow.module_runtime != "python":
             lane = self._lane(workflow.module_runtime)
             return None if lane is None else lane.init(catalogue, workflow, tick)
-        try:
-            known = self._entries.get((workflow.hash, workflow.module_hash))
-            entry = known or self._entry(catalogue, workflow)
-        except JournalCorrupt:
-            raise  # lost bytes say nothing about the tick
-        except TallyError as why:
-            return Halted("exception", why.message, 0, _KERNEL)
+        known = self._entries.get((workflow.hash, workflow.module_hash))
+        entry = known or self._opened(catalogue, workflow)
+        if isinstance(entry, Halted):
+            return entry
         made: bytes | Halted | None = entry.init(catalogue, workflow, tick)
         return made
 
@@ -200,13 +195,8 @@ class Runners:
         """The flow of an async workflow; None when it is something else or cannot be loaded."""
         if workflow.module_runtime != "python":
             return None
-        try:
-            known = self._entries.get((workflow.hash, workflow.module_hash))
-            entry = known or self._entry(catalogue, workflow)
-        except JournalCorrupt:
-            raise  # lost bytes say nothing about the flow
-        except TallyError:
-            return None  # its first tick says so
+        known = self._entries.get((workflow.hash, workflow.module_hash))
+        entry = known or self._opened(catalogue, workflow)  # what is wrong its first tick says
         return entry if isinstance(entry, AsyncFlow) else None
 
     def _lane(self, kind: str) -> Runner | None:
@@ -224,6 +214,15 @@ class Runners:
             known = Loaded(code, {_SPACE: Space(code)}, {}, [0, 0])
             self._loaded[root] = known
         return known
+
+    def _opened(self, catalogue: Catalogue, workflow: Workflow) -> Any:
+        """The entry of a workflow, or why it has none; lost bytes say nothing about it."""
+        try:
+            return self._entry(catalogue, workflow)
+        except JournalCorrupt:
+            raise
+        except TallyError as why:
+            return Halted("exception", why.message, 0, _KERNEL)
 
     def _entry(self, catalogue: Catalogue, workflow: Workflow) -> Any:
         root = str(catalogue.modules[workflow.module].artifact)

@@ -134,7 +134,7 @@ class Node:
     # ---- what is here -----------------------------------------------------------------------
 
     def status(self) -> str:
-        """`ok`, `degraded` (unserved effects, stopped worlds), `read_only` (disk full), `stopping`."""
+        """`ok`, `degraded` (unserved effects, stopped worlds), `read_only` (full), `stopping`."""
         if self.stopping or self.engine.failed is not None:
             return "stopping"
         if self.engine.read_only:

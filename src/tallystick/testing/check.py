@@ -4,6 +4,7 @@ They read durable frames, answers and published jobs, and the roots that a world
 A checker that finds its invariant broken raises Violation; none of them mends anything.
 """
 
+# tidy: one checker after the other, by the number of its invariant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -101,6 +101,7 @@ def _flows() -> list[dict[str, Any]]:
     ]
 
 
+# tidy: the definitions of one small program, in the order of reading.
 def _sources(fuel: int) -> list[dict[str, Any]]:
     python = {
         "kind": "python",
