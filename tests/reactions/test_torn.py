@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ async def _live(folder: Path) -> Left:
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
+def left(tmp_path_factory: pytest.TempPathFactory) -> Left:
     return asyncio.run(_leave(tmp_path_factory.mktemp("torn")))
 
 

@@ -55,7 +55,13 @@ def policy_always_allows() -> None:
 
 def seals_not_checked() -> None:
     """Whoever brings a receipt is believed."""
-    settle._seal_refusal = lambda *_: None  # a defect is planted
+    refusal = settle._refusal
+
+    def believing(world: Any, given: Any, intent: Any) -> str | None:
+        found = refusal(world, given, intent)
+        return None if found in ("bad_seal", "untrusted_key") else found
+
+    settle._refusal = believing  # a defect is planted
 
 
 def payloads_not_read() -> None:
