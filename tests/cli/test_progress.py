@@ -85,7 +85,7 @@ def test_a_node_that_does_not_wait_answers_nobody(tmp_path: Path) -> None:
     folder(tmp_path)
     client = HereClient(config_of(tmp_path, {}, {}), passive=True)
     try:
-        with pytest.raises(progress.TallyError) as caught:
+        with pytest.raises(progress.TallyError) as caught:  # type: ignore[attr-defined]
             client.beside().ask(Request("GET", "/v1/worlds"))
         assert caught.value.code == "node.not_running"
     finally:

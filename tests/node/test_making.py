@@ -187,7 +187,7 @@ def test_a_name_is_promised_once(tmp_path: Path) -> None:
 def test_cancelled_between_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """06 section 11: nobody waits any more while pages are written: the world is dropped."""
     monkeypatch.setattr(whatif, "PAGE", 1)
-    plain = reruns.written
+    plain = reruns.written  # type: ignore[attr-defined]
 
     async def main() -> None:
         async with running(config(tmp_path), stuck()) as node:
