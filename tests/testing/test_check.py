@@ -162,6 +162,9 @@ def clean(source: str, workflow: str) -> list[str]:
 
 @pytest.mark.clause("K-47", "K-48")
 @pytest.mark.parametrize("what", PLANTED)
+@pytest.mark.kit("check_workflow", finds=True)
+@pytest.mark.kit("assert_law")
+@pytest.mark.kit("assert_law", finds=True)
 def test_a_planted_bug_is_found_by_the_shortest_path(what: str, imported) -> None:
     """AU-28: the law, the length of the way, and a test that fails until the bug is mended."""
     law, workflow, length, good, bad = PLANTED[what]
@@ -183,6 +186,7 @@ def test_a_planted_bug_is_found_by_the_shortest_path(what: str, imported) -> Non
 
 
 @pytest.mark.clause("K-47")
+@pytest.mark.kit("check_workflow")
 def test_the_order_is_checked_completely() -> None:
     """AU-28: example 02 ends complete, without a violation, and looks at real histories."""
     report = check_workflow(EXAMPLES / "02-order-payment" / "app.py", "orders")

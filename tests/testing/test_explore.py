@@ -38,6 +38,7 @@ def answers_of(source: str) -> dict:
 
 
 @pytest.mark.clause("K-48")
+@pytest.mark.kit("explore")
 def test_the_order_survives_every_seed() -> None:
     """AU-26: bad receipts of every kind, crashes and clock steps break nothing."""
     found = explore(ORDER, places, answers_of(ORDER), holds=paid_at_most_once, seeds=SEEDS)
@@ -55,6 +56,7 @@ PLANTED = ORDER.replace(
 )
 
 
+@pytest.mark.kit("explore", finds=True)
 def test_a_planted_bug_is_found_and_shrinks() -> None:
     """AU-26 control: an order that is charged twice, in at most 15 decisions."""
     assert PLANTED != ORDER

@@ -49,6 +49,7 @@ def books(world) -> None:
 
 @pytest.mark.clause("K-48", "K-26")
 @pytest.mark.parametrize(("source", "scenario"), [(ORDER, pays), (SAGA, books)])
+@pytest.mark.kit("crash_everywhere")
 def test_a_crash_anywhere_loses_and_doubles_nothing(source: str, scenario) -> None:
     """AU-25: killed before and after every append, dispatch and receipt; equal states."""
     survived = crash_everywhere(source, scenario)
@@ -56,6 +57,7 @@ def test_a_crash_anywhere_loses_and_doubles_nothing(source: str, scenario) -> No
     assert {"frame.built", "journal.appended", "journal.flushed"} <= set(survived.places)
 
 
+@pytest.mark.kit("crash_everywhere", finds=True)
 def test_a_lost_frame_is_found() -> None:
     """AU-24 control: a world whose crash also loses its last settled state is found."""
 
@@ -75,6 +77,7 @@ def test_a_lost_frame_is_found() -> None:
         crash_everywhere(ORDER, cells_after_paying, make)
 
 
+@pytest.mark.kit("script", finds=True)
 def test_settling_what_is_not_open_is_an_error_of_the_test() -> None:
     """AU-24: a receipt for nothing, and a timeout of a request without one, fail the test."""
     world, app = loaded(ORDER)
@@ -85,6 +88,7 @@ def test_settling_what_is_not_open_is_an_error_of_the_test() -> None:
         world.settle(app.Charge, ok({"wrong": 1}))
 
 
+@pytest.mark.kit("script")
 def test_scripts_answer_in_order() -> None:
     """AU-24: a script plays its answers for the coming requests."""
     world, app = loaded(ORDER)
@@ -95,6 +99,7 @@ def test_scripts_answer_in_order() -> None:
     assert world.cell(app.orders, "o1").state.phase == "paid"
 
 
+@pytest.mark.kit("assert_replays", finds=True)
 def test_replay_finds_a_changed_journal() -> None:
     """AU-24 control: code that answers otherwise at replay is found."""
     world, app = loaded(HELLO)
@@ -152,6 +157,7 @@ def same_world(made: type[TestWorld]):
 
 
 @pytest.mark.clause("K-37")
+@pytest.mark.kit("assert_no_cross_delivery")
 def test_each_cell_sees_only_its_own_answer() -> None:
     """AU-27: 1,000 cells ask the same thing; shuffled answers reach the cells that asked."""
     told = same_world(TestWorld)(1000)
@@ -169,12 +175,14 @@ class ByPayload(TestWorld):
         super().receipt(other, payload, status)
 
 
+@pytest.mark.kit("assert_no_cross_delivery", finds=True)
 def test_a_router_by_payload_is_found() -> None:
     """AU-27 control: the same test fails when answers are routed by what they say."""
     with pytest.raises(AssertionError, match="was told"):
         same_world(ByPayload)(50)
 
 
+@pytest.mark.kit("assert_replays")
 def test_a_world_of_an_imported_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AU-24: an app that was imported is built from its source, in the lane."""
     (tmp_path / "imported_hello.py").write_text(HELLO)

@@ -59,6 +59,8 @@ LEAN = [
 
 
 @pytest.mark.clause("K-48")
+@pytest.mark.kit("tally_hashseeds")
+@pytest.mark.kit("tally_hashseeds", finds=True)
 def test_the_plugin_comes_by_itself_and_once(installed: pytest.Pytester) -> None:
     """AU-24: found by its entry point, and no second time when it is named as well.
 
@@ -76,6 +78,7 @@ def test_the_plugin_comes_by_itself_and_once(installed: pytest.Pytester) -> None
     assert [line.split()[1] for line in told] == ["test_it.py::test_names"]
 
 
+@pytest.mark.kit("assert_replays", finds=True)
 def test_every_world_is_replayed_at_teardown(installed: pytest.Pytester) -> None:
     """AU-24 control: a world made by hand and left in another state fails its test."""
     lost = "def test_without_app(world):\n    pass\n"

@@ -26,6 +26,7 @@ NEWER = ORDER.replace("attempts=4", "attempts=5")
 
 
 @pytest.mark.clause("K-48", "K-20")
+@pytest.mark.kit("apply")
 def test_an_upgrade_waits_for_what_is_open() -> None:
     """AU-24: apply names each blocker while work is open; after the drain it works."""
     world, app = loaded(ORDER)
@@ -40,6 +41,7 @@ def test_an_upgrade_waits_for_what_is_open() -> None:
     world.assert_replays()
 
 
+@pytest.mark.kit("apply", finds=True)
 def test_a_drain_names_what_nobody_answers() -> None:
     """AU-24 control: without a script the drain of a request without a timeout ends nowhere."""
     world, app = loaded(ORDER.replace(', timeout="30s"', ""))
@@ -69,6 +71,7 @@ def paid(source: str) -> TestWorld:
 
 
 @pytest.mark.clause("K-48", "K-19")
+@pytest.mark.kit("golden")
 def test_a_golden_journal_is_kept_and_compared(tmp_path: Path) -> None:
     """AU-24: equal record by record; layout of the code changes nothing, behaviour does."""
     with pytest.raises(AssertionError, match="--tally-golden=update"):
@@ -83,6 +86,7 @@ def test_a_golden_journal_is_kept_and_compared(tmp_path: Path) -> None:
     assert '"result": "r"' in str(caught.value)
 
 
+@pytest.mark.kit("golden", finds=True)
 def test_a_golden_journal_that_does_not_replay_is_found(tmp_path: Path) -> None:
     """AU-24 control: one bit of the kept journal is enough."""
     golden(paid(ORDER), "paid", tmp_path, update=True)
@@ -142,6 +146,7 @@ def test_the_smallest_value_fits(type_: dict) -> None:
 
 @settings(max_examples=8)
 @given(st.data())
+@pytest.mark.kit("strategies")
 def test_histories_of_an_order_keep_its_promise(data) -> None:
     """AU-24: random histories break nothing, and every journal of theirs replays."""
     world = TestWorld(READY, twice=False)
@@ -156,6 +161,7 @@ READY = built(ORDER)
 AGAIN = built(ORDER.replace("case None, Placed", "case _, Placed"))
 
 
+@pytest.mark.kit("strategies", finds=True)
 def test_a_planted_bug_is_found_by_a_short_history() -> None:
     """AU-24 control: an order that starts again on a repeated event is found in two steps.
 

@@ -11,6 +11,7 @@ from tests.workflow import orders_app as app
 from tests.workflow import stops_app as stops
 
 
+@pytest.mark.kit("tick")
 def test_a_transition_is_a_value() -> None:
     """AU-24: state, status, events, effects and logs of one tick, without a world."""
     first = tick(app.orders, None, app.Placed(order_id="o1", cents=5))
@@ -45,6 +46,7 @@ def test_a_transition_costs_what_it_costs_in_a_world() -> None:
     assert state.phase == "paid"
 
 
+@pytest.mark.kit("tick", finds=True)
 def test_what_the_lane_stops_fails_the_transition() -> None:
     """AU-24 control: a loop over a set and a loop without end are told by their codes."""
     for key, code in (("order", "set_order"), ("loop", "fuel")):
