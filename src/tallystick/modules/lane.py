@@ -73,7 +73,8 @@ def compiled(
     except (SyntaxError, ValueError) as why:
         line = getattr(why, "lineno", None) or 0
         where = {"path": path, "line": line}
-        raise BadDefinition(f"{path}: {why}", code="lane.syntax", where=where) from why
+        hint = "correct the syntax there, or on the line above"
+        raise BadDefinition(f"{path}: {why}", code="lane.syntax", where=where, hint=hint) from why
     for breach in breaches(tree, rules, vendored):
         where = {"path": path, "line": breach.line, "lint": breach.code}
         message = f"{path}:{breach.line}: {breach.code} {breach.message}"
@@ -146,12 +147,17 @@ class Space:
         self.modules[name] = module
         try:
             exec(code, module.__dict__)  # noqa: S102 - checked, rewritten code of the artifact
-        except BadDefinition:
-            raise
+        except BadDefinition as why:
+            if "line" in why.where:
+                raise
+            where = {"file": path, "line": _line_in(path, why), **why.where}
+            raise BadDefinition(why.message, code=why.code, where=where, hint=why.hint) from why
         except (Exception, LaneStop) as why:
-            message = f"{path} cannot be loaded: {type(why).__name__}: {why}"
+            line = _line_in(path, why)
+            message = f"{path}:{line} cannot be loaded: {type(why).__name__}: {why}"
             hint = "define names before they are used; a module only defines, it does not run"
-            raise BadDefinition(message, code="lane.load", where={"path": path}, hint=hint) from why
+            where = {"path": path, "line": line}
+            raise BadDefinition(message, code="lane.load", where=where, hint=hint) from why
         return module
 
     def _import(
@@ -200,6 +206,16 @@ class Space:
             if inner in self._code.codes:
                 setattr(chain[-1], part, self._load(inner))
         return chain[-1] if wanted else chain[0]
+
+
+def _line_in(path: str, why: BaseException) -> int:
+    """The line of a file that was being executed when something was raised."""
+    line, at = 0, why.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code.co_filename == path:
+            line = at.tb_lineno
+        at = at.tb_next
+    return line
 
 
 def _module_of(path: str) -> str:

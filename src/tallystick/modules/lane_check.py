@@ -87,7 +87,7 @@ def _import(module: str, name: str | None, line: int, rules: Rules) -> Iterator[
     top = module.partition(".")[0]
     code = "TL401" if top == "asyncio" else "TL101"
     if module not in rules.imports:
-        hint = _MODULES.get(top, "vendor it, or do without")
+        hint = _MODULES.get(top) or nearest(module, rules.imports) or "vendor it, or do without"
         yield Breach(code, line, f"{module} is not in the lane", hint)
     elif name not in (None, "*", *names_of(rules.lane, module)):
         known = sorted(names_of(rules.lane, module))
@@ -96,7 +96,7 @@ def _import(module: str, name: str | None, line: int, rules: Rules) -> Iterator[
 
 
 _MODULES: Final = {
-    "time": "use ctx.now and timers",
+    "time": "ctx.now is the time; ctx.timer(...), or await sleep(...), waits",
     "datetime": "use ctx.now: integer nanoseconds",
     "random": "use ctx.random(), ctx.choice() or ctx.below()",
     "secrets": "use ctx.uuid()",
@@ -145,8 +145,9 @@ def _class_fields(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _hint(word: str) -> str:
-    if word == "print":
-        return "use ctx.log"
+    known = {"print": "use ctx.log", "open": "ask for a File effect", "setattr": "use replace"}
+    if word in known:
+        return known[word]
     if word in ("id", "hash"):
         return "compare values, not identities"
     return "do without it"

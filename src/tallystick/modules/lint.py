@@ -21,10 +21,12 @@ from tallystick.modules.lane import Compiled, Space
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rules import rules_of
 from tallystick.modules.lint_names import undefined
+from tallystick.modules.lint_place import place_of
 from tallystick.modules.lint_tree import Program, Site, read_program
 from tallystick.modules.source import app_of
 from tallystick.workflow import outside
 from tallystick.workflow.build import build
+from tallystick.workflow.bundle import Bundle
 
 ERRORS: Final = frozenset(
     [
@@ -42,6 +44,7 @@ ERRORS: Final = frozenset(
         "TL501",
     ]
 )
+_UNREADABLE: Final = "correct the syntax there, or on the line above"
 _ALLOW: Final = "# tally: allow "
 
 
@@ -82,7 +85,7 @@ def lint(files: Mapping[str, bytes]) -> list[LintFinding]:
             trees[path] = ast.parse(files[path], path)
         except (SyntaxError, ValueError) as why:
             line = getattr(why, "lineno", None) or 0
-            found.append(LintFinding("TL105", path, line, f"does not parse: {why}", "mend it"))
+            found.append(LintFinding("TL105", path, line, f"does not parse: {why}", _UNREADABLE))
     for path, tree in trees.items():
         found += [LintFinding(b.code, path, b.line, b.message, b.hint) for b in _breaches(tree)]
         program = read_program(tree)
@@ -179,23 +182,24 @@ def _loading(files: Mapping[str, bytes]) -> Iterator[LintFinding]:
     """What only execution of the definitions shows: frozen globals and types of schemas."""
     codes = {"lane.mutable_global": "TL301", "schema.unsupported": "TL302"}
     try:
-        for app in Space(Compiled(files, LANE)).bundles():
+        space = Space(Compiled(files, LANE))
+        _refuse_two(space)
+        for app in space.bundles():
             build(app, files)
     except BadDefinition as why:
-        path = str(why.where.get("path", ""))
-        at = path if path in files else min(files)
-        code = codes.get(why.code, "TL302")
-        yield LintFinding(code, at, _line_of(files[at], why), why.message, why.hint)
+        at, line = place_of(files, why)
+        yield LintFinding(codes.get(why.code, "TL302"), at, line, why.message, why.hint)
 
 
-def _line_of(source: bytes, why: BadDefinition) -> int:
-    """The line of the name or field that a refusal is about, as well as text can tell."""
-    name = str(why.where.get("name") or why.where.get("path", "")).rpartition("/")[2]
-    word = name.rpartition(" ")[2].rpartition(".")[2]
-    for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
-        if word and line.lstrip().startswith((f"{word} =", f"{word}:", f"def {word}(")):
-            return number
-    return 1
+def _refuse_two(space: Space) -> None:
+    """One file hangs its definitions on one bundle: of two, nobody knows which is meant."""
+    for name, module in space.modules.items():
+        own = [key for key, value in vars(module).items() if isinstance(value, Bundle)]
+        if len({id(getattr(module, key)) for key in own}) > 1:
+            message = f"{name} has {len(own)} Bundles: {', '.join(own)}"
+            hint = "keep one of them, and hang every definition on it"
+            where = {"path": f"{name.replace('.', '/')}.py", "name": own[1]}
+            raise BadDefinition(message, code="lane.no_bundle", where=where, hint=hint)
 
 
 def _allowed(source: bytes, finding: LintFinding) -> bool:

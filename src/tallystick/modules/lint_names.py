@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tallystick.modules.lane_check import CAPPED
-from tallystick.modules.lane_rules import Rules
+from tallystick.modules.lane_rules import Rules, names_of
 from tallystick.modules.lint_tree import Site
 from tallystick.values.names import nearest
 
@@ -24,11 +24,13 @@ def undefined(source: bytes, path: str, tree: ast.Module, rules: Rules) -> Itera
     if _takes_all(tree):
         return
     top = symtable.symtable(source.decode("utf-8"), path, "exec")
-    known = _bound(top) | rules.builtins | rules.banned | CAPPED | _ALWAYS
+    known = _bound(top) | rules.builtins | rules.banned | CAPPED | _ALWAYS | _meant(tree, rules)
+    kit = names_of(rules.lane, "tallystick")
     for scope in _scopes(top):
-        near = known | _bound(scope)
+        near = (known | _bound(scope)) - rules.banned
         for name in sorted(_missing(scope, known)):
-            hint = nearest(name, near) or "define or import it"
+            ours = f"from tallystick import {name}" if name in kit else None
+            hint = ours or nearest(name, near) or "define or import it"
             yield Site("TL107", _line_of(tree, name, scope), f"nothing defines {name}", hint)
 
 
@@ -36,6 +38,17 @@ def _takes_all(tree: ast.Module) -> bool:
     """True when an import brings names that the file does not spell."""
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return any(alias.name == "*" for node in imports for alias in node.names)
+
+
+def _meant(tree: ast.Module, rules: Rules) -> frozenset[str]:
+    """What a misspelt import was to bring: its finding says so, and one is enough."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in rules.imports:
+            known = frozenset(names_of(rules.lane, node.module))
+            if any(alias.name not in known for alias in node.names):
+                found |= known
+    return frozenset(found)
 
 
 def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -56,7 +56,7 @@ def asked(reach: list[Function], program: Program) -> tuple[str, ...]:
             name = resolved(call.args[0] if call.args else None, function)
             if name in program.effects():
                 found[str(name)] = None
-        if any(calls(function, "timer", "sleep")) or _waits(function):
+        if any(calls(function, "timer")) or _sleeps(function) or _waits(function):
             found["Timer"] = None
         for node in ast.walk(function):
             # A class that is made and handed on, as `book(Hotel(...))`, is asked for in the end.
@@ -64,6 +64,11 @@ def asked(reach: list[Function], program: Program) -> tuple[str, ...]:
             if name in program.classes and name in program.effects():
                 found[str(name)] = None
     return tuple(sorted(found))
+
+
+def _sleeps(function: Function) -> bool:
+    """True for our own `sleep`: another module's is another matter."""
+    return any(isinstance(call.func, ast.Name) for call in calls(function, "sleep"))
 
 
 def _waits(function: Function) -> bool:
@@ -228,13 +233,18 @@ def _block(body: list[ast.stmt]) -> Iterator[Site]:
 
 
 def record_fields(program: Program) -> Iterator[Site]:
-    """TL104: floats in what has a schema."""
+    """TL104: floats in what has a schema; TL302: types that the lane cannot read."""
     for cls in program.classes.values():
         if not is_record(cls):
             continue
         for node in cls.body:
-            if isinstance(node, ast.AnnAssign) and _names_float(node.annotation):
-                name = ast.unparse(node.target)
+            if not isinstance(node, ast.AnnAssign):
+                continue
+            name = ast.unparse(node.target)
+            if isinstance(node.annotation, ast.Constant) and type(node.annotation.value) is str:
+                hint = "write the annotation without quotes, below what it names"
+                yield Site("TL302", node.lineno, f"{cls.name}.{name}: an annotation as text", hint)
+            if _names_float(node.annotation):
                 hint = "use Decimal, or an int of the smallest unit"
                 yield Site("TL104", node.lineno, f"{cls.name}.{name} is a float", hint)
 

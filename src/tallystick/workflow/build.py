@@ -5,7 +5,8 @@ Pure: sources come as names and bytes, and equal sources give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tallystick.errors import BadDefinition
@@ -42,6 +43,20 @@ def build(app: Bundle, files: Mapping[str, bytes], *, structural: bool = True) -
     if sources.manifest is None:
         raise refusal(list(sources.findings))
     return model_bundle.make_bundle(sources.definitions, sources.manifest, artifacts)
+
+
+@contextmanager
+def _inside(definition: str, shown: str) -> Iterator[None]:
+    """What is refused within says whose it is: the definition, and its name in front."""
+    try:
+        yield
+    except BadDefinition as why:
+        if "def" in why.where:
+            raise
+        field = str(why.where.get("path", "")).strip("/").replace("/", ".")
+        message = f"{'.'.join(part for part in (shown, field) if part)}: {why.message}"
+        where = {**why.where, "def": definition}
+        raise BadDefinition(message, code=why.code, where=where, hint=why.hint) from why
 
 
 def documents(app: Bundle, root_hash: str) -> list[Document]:
@@ -88,7 +103,8 @@ class _Writer:
             return name
         if name not in self.schemas:
             self.schemas[name] = {}  # before its fields: a record that holds itself is refused
-            self.schemas[name] = _schema(name, record_of(cls, self.name_of))
+            with _inside(name, cls.__name__):
+                self.schemas[name] = _schema(name, record_of(cls, self.name_of))
         return name
 
     def schema(self, annotation: Any, name: str) -> str:
@@ -101,9 +117,13 @@ class _Writer:
 
     # ---- workflows --------------------------------------------------------------------------
 
-    # tidy: one row per field of the definition.
     def workflow(self, spec: WorkflowSpec) -> None:
         """A workflow with everything it reaches."""
+        with _inside(spec.name, names.stem_of(spec.name).rpartition("/")[2]):
+            self._workflow(spec)
+
+    # tidy: one row per field of the definition.
+    def _workflow(self, spec: WorkflowSpec) -> None:
         shape, said = shape_of(spec), spec.options
         stem, version = names.stem_of(spec.name), names.version_of(spec.name)
         state = ASYNC_STATE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar, overload
 
 from tallystick.errors import BadDefinition
@@ -131,10 +131,12 @@ class Bundle:
 
         Refuses a second workflow of the same name and options that do not exist.
         """
-        try:
-            said = Options(**options)
-        except TypeError as why:
-            raise BadDefinition(str(why), code="def.unknown_field") from why
+        known = [each.name for each in fields(Options)]
+        for wrong in (name for name in options if name not in known):
+            hint = names.nearest(wrong, known) or f"the options are {', '.join(known)}"
+            message = f"a workflow has no option {wrong}"
+            raise BadDefinition(message, code="def.unknown_field", hint=hint)
+        said = Options(**options)
 
         def define(code: Any) -> Any:
             name = Named(said.name, said.version).full(self.namespace, code.__name__)

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn, Self, dataclass_transform
 
+from tallystick.errors import BadDefinition
+
 
 class Named(NamedTuple):
     """What the class keywords say about a definition's name."""
@@ -63,6 +65,7 @@ class RecordType(type):
         if "__dataclass_fields__" in namespace:
             # `dataclass` makes a slotted class by calling us again with what it has collected.
             return super().__new__(mcs, class_name, bases, namespace)
+        _refuse_mutable(class_name, namespace)
         namespace["tally_named"] = Named(name, version)
         namespace.setdefault("__doc__", class_name)
         plain = super().__new__(mcs, class_name, bases, namespace)
@@ -80,6 +83,17 @@ class RecordType(type):
 
     def __init__(cls, class_name: str, bases: Any, namespace: Any, /, **_named: Any) -> None:
         super().__init__(class_name, bases, namespace)
+
+
+def _refuse_mutable(class_name: str, namespace: dict[str, Any]) -> None:
+    """Refuse a default that all records of a class would share."""
+    for name in namespace.get("__annotations__", ()):
+        kind = type(namespace.get(name))
+        if kind in (list, dict, set):
+            message = f"{class_name}.{name} has a default that could change"
+            hint = f"from dataclasses import field, then = field(default_factory={kind.__name__})"
+            where = {"path": f"/{name}"}
+            raise BadDefinition(message, code="schema.unsupported", where=where, hint=hint)
 
 
 class Record(metaclass=RecordType):

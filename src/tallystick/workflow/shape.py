@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tallystick.errors import BadDefinition
+from tallystick.values.names import nearest
 from tallystick.values.schema.annotations import type_of
 from tallystick.workflow import outside
 from tallystick.workflow.bundle import On, WorkflowSpec
@@ -148,22 +149,34 @@ def _at(cls: Any, path: str) -> Any:
     for name in path.split("."):
         fields = fields_of(cls)
         if name not in fields:
-            message = f"{cls.__name__} has no field {name}"
-            hint = f"its fields are {', '.join(fields)}"
-            raise BadDefinition(message, code="routing.key_path", where={"path": path}, hint=hint)
+            message = f"{cls.__name__} has no field {name} to be the key"
+            hint = nearest(name, fields) or f"its fields are {', '.join(fields)}"
+            raise BadDefinition(message, code="routing.key_path", where={"path": "/key"}, hint=hint)
         cls = fields[name]
     return cls
 
 
 def _hints(spec: WorkflowSpec) -> list[Any]:
     code = spec.tick
+    if code is None:
+        hint = "write @staticmethod and def tick(state: S | None, event: E, ctx: Ctx) -> S in it"
+        raise BadDefinition("the class has no tick", code="workflow.bad_event", hint=hint)
     hints = hints_of(code)
     count = 2 if spec.is_async else 3
     given = code.__code__.co_varnames[: code.__code__.co_argcount]
     wanted = given[1:2] if spec.is_async else given[:2]
     if len(given) != count or any(name not in hints for name in wanted):
-        form = "f(ctx, start: Event)" if spec.is_async else "tick(state: S | None, event: E, ctx)"
-        message = f"{spec.name} does not say what it takes"
+        form = (
+            "f(ctx: Flow, start: E) -> R"
+            if spec.is_async
+            else "f(state: S | None, event: E, ctx: Ctx) -> S"
+        )
+        bare = [name for name in wanted if name not in hints]
+        message = (
+            f"it takes {len(given)} things, not {count}"
+            if len(given) != count
+            else f"{bare[0]} has no annotation"
+        )
         raise BadDefinition(message, code="workflow.bad_event", hint=f"write it as {form}")
     return [None, hints[given[1]]] if spec.is_async else [hints[given[0]], hints[given[1]]]
 

@@ -21,6 +21,15 @@ from tallystick.values import names
 from tallystick.values.schema.pointer import under
 
 HINT = "use Decimal, or Json for free-form data"
+# Said besides the hint; by name, because workflow code has sets of its own.
+_BARE: Mapping[str, str] = {
+    "list": "say of what, as list[str]",
+    "tuple": "say of what, as tuple[str, ...]",
+    "set": "say of what, as frozenset[str]",
+    "frozenset": "say of what, as frozenset[str]",
+    "dict": "say of what, as dict[str, int]",
+}
+
 
 NameOf = Callable[[type], str | None]
 
@@ -140,7 +149,8 @@ class _Deriver:
         arms: dict[str, Any] = {}
         for member in members:
             if not isinstance(member, type) or not _has_fields(member):
-                _refuse("a union is of records, tagged by class name", path)
+                message = "a union is of records, tagged by class name: make each a Record"
+                _refuse(message, path)
             if member.__name__ in arms:
                 _refuse(f"two classes are named {member.__name__}", path, "bad_name")
             arms[member.__name__] = self.type_of(member, under(path, member.__name__))
@@ -164,7 +174,7 @@ class _Deriver:
         if issubclass(cls, Enum):
             return _units(tuple(cls.__members__), path)
         if not _has_fields(cls):
-            return _refuse(f"{cls.__name__} has no canonical form", path)
+            return _refuse(f"{cls.__name__} has no canonical form{_better(cls)}", path)
         name = self.name_of(cls) if self.name_of is not None else None
         return {"ref": name} if name is not None else self.record(cls, path)
 
@@ -239,6 +249,13 @@ def _units(tags: tuple[Any, ...], path: str) -> dict[str, Any]:
     if not tags:
         _refuse("a variant has at least one arm", path, "empty_variant")
     return {"variant": {tag: {"unit": {}} for tag in tags}}
+
+
+def _better(cls: type) -> str:
+    """What to write in place of a class without fields, where that is not what the hint says."""
+    own = cls.__module__ not in ("builtins", "typing", "datetime", "numbers")
+    said = _BARE.get(cls.__name__) or (f"write class {cls.__name__}(Record)" if own else "")
+    return f": {said}" if said else ""
 
 
 def _refuse(message: str, path: str, code: str = "unsupported") -> NoReturn:
