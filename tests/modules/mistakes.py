@@ -165,4 +165,92 @@ MISTAKES = {
         "def tick(",
     ),
     "syntax": Mistake(HELLO, "def greeter(", "def greeter((", "TL105", 8, "parse", "syntax"),
+    "field misspelt on an event": Mistake(
+        HELLO, "event.name", "event.nmae", "TL306", 10, "Greet has no nmae", "mean name?"
+    ),
+    "field misspelt in replace": Mistake(
+        HELLO, "replace(visits", "replace(visit", "TL306", 11, "no visit", "mean visits?"
+    ),
+    "field misspelt in a request": Mistake(
+        PAYS, "cents=1", "cent=1", "TL306", 16, "Charge has no cent", "mean cents?"
+    ),
+    "field misspelt in a pattern": Mistake(
+        PAYS, "case Go(name=", "case Go(nam=", "TL306", 15, "Go has no nam", "mean name?"
+    ),
+    "field misspelt on an answer": Mistake(
+        WAITS,
+        "    return await pause(got)",
+        "    return await pause(Got(ref=got.rf))",
+        "TL306",
+        17,
+        "Got has no rf",
+        "mean ref?",
+    ),
+    "outcome misspelt": Mistake(
+        PAYS, "Charge.Ok", "Charge.OK", "TL306", 18, "Charge has no OK", "mean Ok?"
+    ),
+    "method of the context misspelt": Mistake(
+        HELLO, "ctx.log", "ctx.logg", "TL306", 10, "Ctx has no logg", "mean log?"
+    ),
+    "argument of the context misspelt": Mistake(
+        PAYS, 'key="k"', 'kee="k"', "TL306", 16, "kee", "mean key?"
+    ),
+    "field forgotten": Mistake(
+        PAYS, ", cents=1", "", "TL306", 16, "Charge needs cents", "cents=..."
+    ),
+    "field without its name": Mistake(
+        PAYS, "Paid(n=1)", "Paid(1)", "TL306", 17, "given by name", "Paid(n=...)"
+    ),
+    "record changed in place": Mistake(
+        HELLO, "    ctx.log", "    guest.visits = 5\n    ctx.log", "TL306", 10, "Guest", ".replace("
+    ),
+    "default of another type": Mistake(
+        HELLO, "int = 0", 'int = "zero"', "TL307", 6, "Guest.visits", "of that type"
+    ),
+    "default of None": Mistake(
+        HELLO, "int = 0", "int = None", "TL307", 6, "Guest.visits", "int | None = None"
+    ),
+    "value of another type": Mistake(
+        PAYS, "Paid(n=1)", 'Paid(n="one")', "TL307", 17, "Paid.n", "of that type"
+    ),
+    "span that is none": Mistake(PAYS, '"30s"', '"30 sec"', "TL307", 16, "30 sec", '"30s"'),
+    "class in place of a request": Mistake(
+        PAYS, "Charge(token=name, cents=1)", "Charge", "TL307", 16, "a class", "Charge(...)"
+    ),
+    "text in place of an event": Mistake(
+        HELLO, "    ctx.log", '    ctx.emit("hi")\n    ctx.log', "TL307", 10, "hi", "Record"
+    ),
+    "another thing than the state": Mistake(
+        HELLO,
+        "return guest.replace(visits=guest.visits + 1)",
+        "return 1",
+        "TL307",
+        11,
+        "1",
+        "Guest",
+    ),
+    "state never given back": Mistake(
+        HELLO, "return guest", "guest", "TL307", 8, "never gives", "return a Guest"
+    ),
+    "another annotation than the state": Mistake(
+        HELLO, "-> Guest:", "-> int:", "TL307", 8, "int", "-> Guest"
+    ),
+    "no annotation of what is given": Mistake(
+        HELLO, " -> Guest:", ":", "TL308", 8, "greeter", "-> Guest"
+    ),
+    "await forgotten, and kept": Mistake(
+        WAITS,
+        'got = await effect(Charge(token=start.name), key="k")',
+        'late = effect(Charge(token=start.name), key="k")\n    got = Got(ref=late.ref)',
+        "TL401",
+        14,
+        "effect",
+        "await effect",
+    ),
+    "await forgotten, alone": Mistake(
+        WAITS, "    await gather", "    gather", "TL401", 16, "gather", "await gather"
+    ),
+    "await of a function forgotten": Mistake(
+        WAITS, "return await pause", "return pause", "TL401", 17, "pause", "await pause"
+    ),
 }

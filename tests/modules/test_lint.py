@@ -81,6 +81,9 @@ SAMPLES = {
     "TL305": BODY.replace(
         "ctx.complete()", "ctx.complete()\n            ctx.effect(Work(n=2), key='l')"
     ),
+    "TL306": BODY.replace("Work(n=1)", "Work(m=1)"),
+    "TL307": BODY.replace("Work(n=1)", "Work(n='one')"),
+    "TL308": BODY.replace(" -> State | None:", ":"),
     "TL401": program("sleep('1h')\nreturn Out(text='')"),
     "TL402": program("while True:\n    await sleep('1h')"),
     "TL403": program("await receive(Note)\nreturn Out(text='')"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tallystick.errors import BadDefinition
 from tallystick.modules.lint import lint
 from tallystick.modules.source import bundle_of
+from tests.cli.runs import tally
 from tests.modules.mistakes import HELLO, MISTAKES, PAYS, WAITS
 
 
@@ -30,11 +33,23 @@ def test_without_the_slip_nothing_is_said(source: str) -> None:
 
 @pytest.mark.parametrize("slip", MISTAKES)
 def test_what_cannot_be_loaded_says_where(slip: str) -> None:
-    """D13: a refusal of the sources names a file and line, or the definition, and a way out."""
+    """D13: a refusal of the sources names the line, or the name that it is about, and a way out."""
     why = refused(MISTAKES[slip].source)
     if why is not None:
         assert why.hint
-        assert {"line", "def"} & why.where.keys() or why.code in _WHOLE, why.where
+        assert int(why.where.get("line", 0)) > 0 or why.code in _WHOLE, why.where
+
+
+def test_a_command_says_where(tmp_path: Path) -> None:
+    """D13: a command that loads sources answers with file, line, what, and what to do."""
+    path = tmp_path / "hello.py"
+    path.write_bytes(MISTAKES["key misspelt"].source)
+    done = tally("bundle", "show", str(path))
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        "hello.py:7: routing.key_path: greeter.key: Greet has no field nmae to be the key",
+        "hint: did you mean name?",
+    ]
 
 
 def refused(source: bytes) -> BadDefinition | None:

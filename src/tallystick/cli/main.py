@@ -111,9 +111,15 @@ def _tell(why: TallyError) -> None:
     if "--json" in sys.argv:
         click.echo(json.dumps(problem_object(why), default=str), err=True)
         return
-    click.echo(f"{why.code}: {why.message}", err=True)
+    place = f"{why.where['file']}:{why.where['line']}: " if _is_placed(why) else ""
+    click.echo(f"{place}{why.code}: {why.message}", err=True)
     if why.hint:
         click.echo(f"hint: {why.hint}", err=True)
+
+
+def _is_placed(why: TallyError) -> bool:
+    """True for a refusal of source code that names its line."""
+    return "file" in why.where and "line" in why.where
 
 
 if __name__ == "__main__":

@@ -43,13 +43,13 @@ class Compiled:
         for path in sorted(files):
             if path.endswith(".py"):
                 code = compiled(path, files[path], self.rules, self.vendored)
-                self.codes[_module_of(path)] = (path, code)
+                self.codes[module_of(path)] = (path, code)
 
 
 def _packages(files: Iterable[str], rules: Rules) -> frozenset[str]:
     """The names of vendored packages; refuses one that hides a module of the lane or a file."""
-    found = {_module_of(path).partition(".")[0] for path in files if is_vendored(path)}
-    own = {_module_of(path).partition(".")[0] for path in files if not is_vendored(path)}
+    found = {module_of(path).partition(".")[0] for path in files if is_vendored(path)}
+    own = {module_of(path).partition(".")[0] for path in files if not is_vendored(path)}
     hidden = sorted(found & (own | {name.partition(".")[0] for name in rules.imports}))
     if hidden:
         message = f"the vendored package {hidden[0]} hides another module"
@@ -212,7 +212,8 @@ def _line_in(path: str, why: BaseException) -> int:
     return line
 
 
-def _module_of(path: str) -> str:
+def module_of(path: str) -> str:
+    """The name under which a file of an artifact is imported."""
     if is_vendored(path):
         path = path.split("/", 2)[2]
     stem = path.removesuffix(".py").replace("/", ".")

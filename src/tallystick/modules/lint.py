@@ -2,8 +2,8 @@
 
 The rules look at syntax trees and at the call graph of every workflow; nothing is executed but the
 definitions themselves, in the lane.
-Errors refuse loading too, but for TL107; warnings are advice, and `# tally: allow TL205 reason`
-silences one.
+Errors refuse loading too, but for TL107, TL306 and TL307.
+Warnings are advice, and `# tally: allow TL205 reason` silences one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import LANE
 from tallystick.modules import lint_flows, lint_reducers
 from tallystick.modules.fingerprint import Fingerprint, changed, dropped, fingerprint, narrowed
-from tallystick.modules.lane import Compiled, Space
+from tallystick.modules.lane import Compiled, Space, module_of
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_rules import rules_of
+from tallystick.modules.lint_fields import field_sites
 from tallystick.modules.lint_names import undefined
 from tallystick.modules.lint_place import place_of
 from tallystick.modules.lint_tree import Program, Site, read_program
@@ -40,6 +41,8 @@ ERRORS: Final = frozenset(
         "TL203",
         "TL301",
         "TL302",
+        "TL306",
+        "TL307",
         "TL401",
         "TL501",
     ]
@@ -186,9 +189,19 @@ def _loading(files: Mapping[str, bytes]) -> Iterator[LintFinding]:
         _refuse_two(space)
         for app in space.bundles():
             build(app, files)
+        yield from _values(files, space)
     except BadDefinition as why:
         at, line = place_of(files, why)
         yield LintFinding(codes.get(why.code, "TL302"), at, line, why.message, why.hint)
+
+
+def _values(files: Mapping[str, bytes], space: Space) -> Iterator[LintFinding]:
+    """What the code says about fields and values, beside the classes that it has defined."""
+    for path in sorted(space.paths()):
+        tree = ast.parse(files[path], path)
+        module = space.modules[module_of(path)]
+        for site in field_sites(tree, read_program(tree), vars(module)):
+            yield LintFinding(site.code, path, site.line, site.message, site.hint)
 
 
 def _refuse_two(space: Space) -> None:

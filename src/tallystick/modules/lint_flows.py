@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeGuard
 
 from tallystick.modules.lint_tree import FlowSite, Function, Program, Site, called_name, calls
 
@@ -18,7 +18,7 @@ def flow_sites(flow: FlowSite, program: Program) -> Iterator[Site]:
     if not flow.is_async:
         return
     reach = program.reach(flow)
-    yield from _unawaited(reach)
+    yield from _unawaited(reach, program)
     yield from _swallowed(reach)
     for function in reach:
         yield from _endless(function)
@@ -26,15 +26,52 @@ def flow_sites(flow: FlowSite, program: Program) -> Iterator[Site]:
         yield from _unbounded(reach)
 
 
-def _unawaited(reach: list[Function]) -> Iterator[Site]:
-    """TL401: a trap that stands alone does nothing."""
+def _unawaited(reach: list[Function], program: Program) -> Iterator[Site]:
+    """TL401: a trap, or an async function of the file, that is called and never awaited."""
+    flows = {name for name, each in program.functions.items() if _is_async(each)}
     for function in reach:
-        for node in ast.walk(function):
-            alone = node.value if isinstance(node, ast.Expr) else None
-            named = alone.func if isinstance(alone, ast.Call) else None
-            if alone is not None and isinstance(named, ast.Name) and named.id in TRAPS:
+        inner = {node.name for node in ast.walk(function) if _is_async(node) and node != function}
+        above = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+        for call in ast.walk(function):
+            named = call.func if isinstance(call, ast.Call) else None
+            if not isinstance(named, ast.Name) or named.id not in TRAPS | flows | inner:
+                continue
+            if _is_lost(call, above, awaits=_is_async(_around(call, above))):
                 message = f"{named.id}(...) is not awaited: nothing happens"
-                yield Site("TL401", alone.lineno, message, f"await {named.id}(...)")
+                yield Site("TL401", named.lineno, message, f"await {named.id}(...)")
+
+
+def _is_async(node: ast.AST) -> TypeGuard[ast.AsyncFunctionDef]:
+    return isinstance(node, ast.AsyncFunctionDef)
+
+
+def _around(node: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.AST:
+    """The function or lambda that a node stands in."""
+    while node in above and not isinstance(node, Function | ast.Lambda):
+        node = above[node]
+    return node
+
+
+def _is_lost(node: ast.AST, above: dict[ast.AST, ast.AST], *, awaits: bool) -> bool:
+    """True when nobody can await what an expression gives.
+
+    A plain function may hand it on; whoever holds it in a call, a list or a name that goes there
+    awaits it in the end.
+    """
+    holder = above[node]
+    while isinstance(holder, ast.IfExp | ast.NamedExpr):
+        holder = above[holder]
+    match holder:
+        case ast.Expr():
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            used = [n for n in above if isinstance(n, ast.Name) and n.id == name]
+            loads = [n for n in used if isinstance(n.ctx, ast.Load)]
+            return awaits and all(_is_lost(each, above, awaits=awaits) for each in loads)
+        case ast.Return() | ast.Attribute() | ast.BinOp() | ast.Compare() | ast.JoinedStr():
+            return awaits
+        case _:
+            return False
 
 
 def _endless(function: Function) -> Iterator[Site]:

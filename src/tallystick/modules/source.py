@@ -8,6 +8,7 @@ from typing import Any
 from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import LANE
 from tallystick.modules.lane import Compiled, Space
+from tallystick.modules.lint_place import place_of
 from tallystick.workflow.build import build
 from tallystick.workflow.bundle import Bundle
 
@@ -16,9 +17,15 @@ def bundle_of(files: Mapping[str, bytes], *, structural: bool = True) -> Any:
     """The bundle of the Python sources `{path: bytes}`; equal sources give equal bytes.
 
     Refuses sources that leave the lane, that define no `Bundle` or more than one, and what the
-    checker refuses.
+    checker refuses, with the file and line of it.
     """
-    return build(app_of(files), files, structural=structural)
+    app = app_of(files)
+    try:
+        return build(app, files, structural=structural)
+    except BadDefinition as why:
+        file, line = place_of(files, why)
+        where = {**why.where, "file": file, "line": line}
+        raise BadDefinition(why.message, code=why.code, where=where, hint=why.hint) from why
 
 
 def app_of(files: Mapping[str, bytes]) -> Bundle:

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from tallystick.errors import BadDefinition
 from tallystick.values.schema.annotations import Marker
+from tallystick.values.schema.misfit import Misfit
 from tallystick.values.schema.times import span_of_text, time_of_text
 from tallystick.workflow.records import RecordType
 from tallystick.workflow.sets import ORDERED
@@ -100,13 +101,19 @@ def _annotated(args: tuple[Any, ...]) -> Codec:
 
 
 def span_ns(span: Any) -> Any:
-    """Nanoseconds of `"30s"`; anything else goes on as it is."""
-    return span_of_text(span) if type(span) is str else span
+    """Nanoseconds of `"30s"`; refuses a text that is no span, what is no text goes on as it is."""
+    try:
+        return span_of_text(span) if type(span) is str else span
+    except Misfit:
+        raise ValueError(f'{span!r} is no duration: write "30s", "5m", "2h" or "1d"') from None
 
 
 def time_ns(time: Any) -> Any:
-    """Nanoseconds of an RFC 3339 text; anything else goes on as it is."""
-    return time_of_text(time) if type(time) is str else time
+    """Nanoseconds of an RFC 3339 text; refuses one that is none, what is no text goes on as is."""
+    try:
+        return time_of_text(time) if type(time) is str else time
+    except Misfit:
+        raise ValueError(f"{time!r} is no time: write 2026-01-31T12:00:00Z") from None
 
 
 def _tag(value: Any) -> Any:
