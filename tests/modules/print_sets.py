@@ -13,6 +13,7 @@ from tallystick.workflow.codec import codec_of
 WORDS = [f"word{n}" for n in range(12)]
 # Ways to let an order out that the text of the program does not show: a set comes by an argument.
 SOURCE = """
+import operator
 from collections import Counter, OrderedDict, deque
 from functools import reduce
 from itertools import accumulate, chain, permutations, product
@@ -26,8 +27,28 @@ def ways(words, given):
     made = same({word + "!" for word in words})
     table = {word: n for n, word in enumerate(words)}
     keys = same(table.keys() & more)
+    view, pairs = same(table.keys()), same(table.items())
+    shrunk = same(table.keys())
+    shrunk -= {"none"}
+    fetch = table.keys
+    boxed = {"view": view}
+    boxed["view"] |= more
+    views = (
+        view & more,
+        more | view,
+        view ^ {"none"},
+        shrunk,
+        fetch() - {"none"},
+        dict.keys(table) & view,
+        operator.and_(view, more),
+        reduce(operator.or_, [view, view]),
+        OrderedDict(table).keys() & view,
+        boxed["view"],
+        {key for key, _ in sorted(pairs - {("none", 0)})},
+    )
     out = []
-    for each in (held, more, made, keys, held | more, frozenset(more) - {"w"}, given, given | more):
+    sets = (held, more, made, keys, held | more, frozenset(more) - {"w"}, given, given | more)
+    for each in (*sets, *views):
         out.append(f"{each}")
         out.append(repr(each))
         out.append("{}".format(each))

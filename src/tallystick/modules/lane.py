@@ -21,9 +21,9 @@ from tallystick.errors import BadDefinition
 from tallystick.model.bundle_python import is_vendored
 from tallystick.modules.lane_check import breaches
 from tallystick.modules.lane_frozen import refuse_mutable
-from tallystick.modules.lane_rewrite import TICK, rewrite
+from tallystick.modules.lane_rewrite import OWN, TICK, rewrite
 from tallystick.modules.lane_rules import Rules, facade, rules_of
-from tallystick.modules.lane_runtime import LaneStop, Meter, builtins_of, runtime_of
+from tallystick.modules.lane_runtime import LaneStop, Meter, builtins_of, owner_of, runtime_of
 from tallystick.modules.lane_turned import TURNED
 from tallystick.workflow.bundle import Bundle
 
@@ -91,6 +91,7 @@ class Space:
         if turned:
             self._builtins = {**self._builtins, **TURNED}
         self._runtime = runtime_of(code.rules, self.meter)
+        self._runtime[OWN] = owner_of(self._builtins["set"])
         self.start(LOAD_FUEL)
         for name in code.codes:
             self._load(name)

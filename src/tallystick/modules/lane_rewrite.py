@@ -14,6 +14,7 @@ from tallystick.modules.lane_check import CAPPED
 TICK: Final = "@t"
 EACH: Final = "@each"
 POP: Final = "@pop"
+OWN: Final = "@own"
 _OPERATORS: Final = {ast.Mult: "@mul", ast.Pow: "@pow", ast.LShift: "@shift"}
 _ALGEBRA: Final = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
 _ITERATING: Final = frozenset({"join", "extend", "fromkeys"})
@@ -81,8 +82,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
-        if isinstance(node.op, _ALGEBRA) and (_is_view(node.left) or _is_view(node.right)):
-            return _at(_call("set", node), node)
+        if isinstance(node.op, _ALGEBRA) and not (_is_plain(node.left) or _is_plain(node.right)):
+            # The algebra of the keys or items of a table gives plain sets, wherever they come from.
+            return _at(_call(OWN, node), node)
         guard = _OPERATORS.get(type(node.op))
         return node if guard is None else _at(_call(guard, node.left, node.right), node)
 
@@ -90,11 +92,21 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         guard = _OPERATORS.get(type(node.op))
         if guard is None:
-            return node
+            return self._owned(node)
         # Evaluated twice for `a.b *= c` and `a[i] *= c`: reading has no effect in the lane.
         read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
         product = _call(guard, self.visit(read), node.value)
         return _at(ast.Assign([node.target], product), node)
+
+    def _owned(self, node: ast.AugAssign) -> Any:
+        """The same, and then the set of the lane in its place where a plain one was made."""
+        calls = (ast.Call, ast.Await, ast.NamedExpr)
+        once = any(isinstance(each, calls) for each in ast.walk(node.target))
+        if not isinstance(node.op, _ALGEBRA) or _is_plain(node.value) or once:
+            return node
+        read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
+        target: Any = ast.parse(f"{ast.unparse(node.target)} = 0").body[0]
+        return [node, _at(ast.Assign(target.targets, _at(_call(OWN, read), node)), node)]
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
@@ -152,10 +164,10 @@ def _constants(given: ast.expr) -> ast.Set | None:
     return given if plain else None  # type: ignore[return-value]  # a Set, as asked
 
 
-def _is_view(given: ast.expr) -> bool:
-    """True for the keys or items of a table: their algebra gives plain sets."""
-    called = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute)
-    return called and given.func.attr in ("keys", "items")  # type: ignore[attr-defined]  # as asked
+def _is_plain(given: ast.expr) -> bool:
+    """True for a constant: what it is combined with is no set."""
+    signed = given.operand if isinstance(given, ast.UnaryOp) else given
+    return isinstance(signed, ast.Constant)
 
 
 def _has_arguments(node: ast.Call) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from tallystick.errors import BadDefinition
+from tallystick.workflow.sets import ORDERED
 
 LANES: Final = {1: "lane1.toml"}
 
@@ -63,14 +64,32 @@ def rules_of(lane: int) -> Rules:
     return RULES[lane]
 
 
+# Also in place, because a view cannot be changed and gives a new set there.
+_ALGEBRA: Final = frozenset(
+    ["and_", "iand", "ior", "isub", "ixor", "or_", "sub", "xor"],
+)
+
+
 @cache
 def facade(lane: int, name: str) -> ModuleType:
     """The part of an allowed module that code of the lane sees: names, and nothing behind them."""
     real = importlib.import_module(name)
     made = ModuleType(name)
     for public in names_of(lane, name):
-        setattr(made, public, getattr(real, public))
+        found = getattr(real, public)
+        is_algebra = name == "operator" and public in _ALGEBRA
+        setattr(made, public, _owning(found) if is_algebra else found)
     return made
+
+
+def _owning(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator whose sets have an order: those of two views of tables would have none."""
+
+    def combined(left: Any, right: Any, /) -> Any:
+        made = operator(left, right)
+        return ORDERED[set](made) if type(made) is set else made
+
+    return combined
 
 
 @cache

@@ -82,6 +82,15 @@ def builtins_of(rules: Rules, importer: Callable[..., Any]) -> Mapping[str, Any]
     return {**known, **own, "__import__": importer}
 
 
+def owner_of(kind: Any) -> Callable[[Any], Any]:
+    """What makes a set of the lane of a plain one, and hands on everything else."""
+
+    def own(made: Any) -> Any:
+        return kind(made) if type(made) is set else made
+
+    return own
+
+
 def _each(given: Any) -> Any:
     """What is iterated over, unless its order is nobody's promise."""
     if isinstance(given, _SETS):
