@@ -105,3 +105,11 @@ def test_uuids() -> None:
     assert names.is_uuid(good)
     refused = [good.upper(), good.replace("-", ""), "{" + good + "}", good + "\n", good[:-1], ""]
     assert not [text for text in refused if names.is_uuid(text)]
+
+
+def test_a_bare_name_is_close_to_its_full_one() -> None:
+    """D13: who leaves out namespace and version is told both; what is like none gets no hint."""
+    known = ["demo/Greet@1", "demo/Guest@1"]
+    assert names.nearest("Greet", known) == "did you mean demo/Greet@1?"
+    assert names.nearest("demo/Gest@1", known) == "did you mean demo/Guest@1?"
+    assert names.nearest("Zebra", known) == ""

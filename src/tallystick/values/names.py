@@ -23,10 +23,13 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that offers the known name closest to an unknown one; empty when none is close.
 
+    `Greet` is close to `demo/Greet@1`.
     Looks at names only, and at a bounded number of them: a longer text is nobody's slip of the
     pen, and comparing is work that a stranger could ask for.
     """
-    close = get_close_matches(word, sorted(known)[:KNOWN_MAX], 1) if len(word) <= NAME_MAX else []
+    some = sorted(known)[:KNOWN_MAX] if len(word) <= NAME_MAX else []
+    bare = [each for each in some if each.rpartition("/")[2].partition("@")[0] == word]
+    close = bare or get_close_matches(word, some, 1)
     return f"did you mean {close[0]}?" if close else ""
 
 
