@@ -27,7 +27,7 @@ LensName = Literal["native", "sugar", "tagged"]
 _LENSES: Final = {"native": lenses.NATIVE, "sugar": lenses.SUGAR, "tagged": lenses.TAGGED}
 _PREFIX: Final = canon.PREFIX
 _SIZE_MAX: Final = canon.SIZE_MAX
-_EXPECTED_MAX: Final = 2048
+_EXPECTED_MAX: Final = 512
 _TEXT_MAX: Final = 64
 # A letter has at most four bytes.
 _TEXTS: Final = tuple([_PREFIX + canon.head(3, n) for n in range(4 * _TEXT_MAX)])
