@@ -50,8 +50,8 @@ def postgres() -> Iterator[str]:
     initdb, control = _found("initdb"), _found("pg_ctl")
     if initdb is None or control is None:
         pytest.skip("PostgreSQL is not installed: nothing was shown about it")
-    if find_spec("psycopg") is None:
-        pytest.skip("the driver psycopg is not installed: nothing was shown about PostgreSQL")
+    if find_spec("asyncpg") is None:
+        pytest.skip("the driver asyncpg is not installed: nothing was shown about PostgreSQL")
     # A short path: the name of a socket has room for about a hundred letters.
     base = Path(tempfile.mkdtemp(prefix="tally-pg-", dir="/tmp"))
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,27 @@ def url(server: str) -> str:
     return server
 
 
+@asynccontextmanager
+async def beside(url: str) -> AsyncIterator[Any]:
+    """A connection past the executor."""
+    connection = await import_module("asyncpg").connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
 def plainly(url: str, sql: str) -> list[tuple[Any, ...]]:
-    """A statement past the executor."""
-    driver = import_module("psycopg")
-    with driver.connect(url, autocommit=True) as connection:
-        cursor = connection.execute(sql)
-        rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
-        return rows
+    """A question, or several statements, past the executor."""
+
+    async def ask() -> list[tuple[Any, ...]]:
+        async with beside(url) as connection:
+            if sql.startswith("SELECT"):
+                return [tuple(row) for row in await connection.fetch(sql)]
+            await connection.execute(sql)
+            return []
+
+    return asyncio.run(ask())
 
 
 def items(url: str) -> list[str]:
@@ -365,9 +380,14 @@ def test_a_locked_table_may_be_tried_again(url: str) -> None:
     """04 section 5: busy is retryable; nothing was done."""
     ports = ExecutorPorts(Path("/nowhere/.tally"), None, lambda: 0)
     settings = SqlSettings({"app": Database(url, write=True)}, busy_ms=20)
-    with import_module("psycopg").connect(url) as other:
-        other.execute("LOCK TABLE item")
-        told = failed(SqlExecutor(settings, ports), job_of(QUERY, written("DELETE FROM item")))
+    job = job_of(QUERY, written("DELETE FROM item"))
+
+    async def tried() -> Failed:
+        async with beside(url) as other, other.transaction():
+            await other.execute("LOCK TABLE item")
+            return await asyncio.to_thread(failed, SqlExecutor(settings, ports), job)
+
+    told = asyncio.run(tried())
     assert (told.code, told.retryable) == ("sql.busy", True)
     assert items(url) == ["a", "b", "c"]
 

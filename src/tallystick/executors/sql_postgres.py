@@ -1,4 +1,4 @@
-"""One statement on one PostgreSQL database; the driver is `psycopg`, where it is installed.
+"""One statement on one PostgreSQL database; the driver is `asyncpg`, where it is installed.
 
 Theory of operation.
 A statement has a connection and a transaction of its own; a read gets one that cannot write.
@@ -11,21 +11,26 @@ What the role of the connection may do is the server's business: give an alias a
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tallystick.executors.base import ErrorKind
+from tallystick.executors.sql_postgres_text import TYPES, speak_text, typed
 from tallystick.executors.sql_values import Answer, Query, SqlError, Taken, numbered
+
+T = TypeVar("T")
 
 _MEMORY: Final = "tally_effect"
 _LOOK_S: Final = 0.02
 _PAGE: Final = 500
 _CONNECT_S: Final = 10
+_VALUES_MAX: Final = 32767  # as many as the wire counts
 # These change the transaction, leave it, or hide another statement.
 _NEVER_WORDS: Final = """
 abort begin call checkpoint close commit copy deallocate declare discard do end execute fetch
@@ -33,21 +38,11 @@ listen load lock move notify prepare reassign release reset rollback savepoint s
 start unlisten vacuum
 """
 _NEVER: Final = frozenset(_NEVER_WORDS.split())
-# Types that JSON has, and text that needs no reading; all others come as the server writes them.
-_READ_WORDS: Final = """
-bool int2 int4 int8 oid float4 float8 numeric bytea json jsonb text varchar bpchar "char" name
-"""
-_READ: Final = frozenset(_READ_WORDS.split())
-_SETTINGS: Final = (
-    "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),"
-    " set_config('IntervalStyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),"
-    " set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false)"
-)
 _MAKE: Final = (
     "CREATE TABLE IF NOT EXISTS tally_effect"
     " (dispatch_key bytea PRIMARY KEY, receipt bytea NOT NULL)"
 )
-_BEGIN: Final = "INSERT INTO tally_effect VALUES ($1, '') ON CONFLICT DO NOTHING"
+_BEGIN: Final = "INSERT INTO tally_effect VALUES ($1, '') ON CONFLICT DO NOTHING RETURNING true"
 _KNOWN: Final = "SELECT receipt FROM tally_effect WHERE dispatch_key = $1"
 _KEEP: Final = "UPDATE tally_effect SET receipt = $2 WHERE dispatch_key = $1"
 # What the transaction holds a lock on, but for the granted names, what a granted view stands for
@@ -55,7 +50,8 @@ _KEEP: Final = "UPDATE tally_effect SET receipt = $2 WHERE dispatch_key = $1"
 _FOREIGN: Final = """
 WITH RECURSIVE granted(oid) AS (
   SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE lower(c.relname) = ANY($1) OR lower(n.nspname || '.' || c.relname) = ANY($1)
+  JOIN json_array_elements_text($1) name ON name = lower(c.relname)
+    OR name = lower(n.nspname || '.' || c.relname)
   UNION SELECT more.oid FROM granted JOIN (
     SELECT r.ev_class AS of, d.refobjid AS oid FROM pg_rewrite r JOIN pg_depend d
       ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
@@ -91,18 +87,24 @@ def perform(place: str, query: Query, key: bytes, bounds: Bounds, work: Work) ->
     """Run a statement, a write once for each key; the kept answer, of this time or before.
 
     Every failure is an SqlError; `sql.interrupted` is that of a stopped statement.
+    It waits for the server on a loop of its own, so a thread that serves none calls it.
     """
-    if find_spec("psycopg") is None:
-        message = "the driver psycopg is not installed here: pip install tallystick[postgres]"
+    if find_spec("asyncpg") is None:
+        message = "the driver asyncpg is not installed here: pip install tallystick[postgres]"
         raise SqlError("sql.engine", message)
-    driver = import_module("psycopg")
+    driver = import_module("asyncpg")
     _judge(query)
+
+    async def run() -> bytes:
+        async with _opened(driver, place, bounds) as connection:
+            if not query.write:
+                return work.keep(await _ask(connection, query, bounds.stopped))
+            await _remember(driver, connection)
+            return await _act(connection, query, key, bounds.stopped, work)
+
     try:
-        with _opened(driver, place, query, bounds) as connection:
-            if query.write:
-                return _act(driver, connection, query, key, work)
-            return work.keep(_ask(driver, connection, query))
-    except driver.Error as error:
+        return asyncio.run(run())
+    except (driver.PostgresError, driver.InterfaceError, OSError) as error:
         raise _refusal(error, write=query.write) from None
 
 
@@ -112,113 +114,112 @@ def _judge(query: Query) -> None:
         raise SqlError("sql.refused", "the statement is not for one transaction", "scope")
 
 
-@contextmanager
-def _opened(driver: Any, place: str, query: Query, bounds: Bounds) -> Iterator[Any]:
+@asynccontextmanager
+async def _opened(driver: Any, place: str, bounds: Bounds) -> AsyncIterator[Any]:
+    settings = {
+        "TimeZone": "UTC",
+        "DateStyle": "ISO, YMD",
+        "IntervalStyle": "iso_8601",
+        "bytea_output": "hex",
+        "lock_timeout": str(bounds.busy_ms),
+        "statement_timeout": str(max(1, int(bounds.timeout_s * 1000))),
+    }
     try:
-        connection = driver.connect(
-            place,
-            connect_timeout=_CONNECT_S,
-            cursor_factory=driver.RawCursor,
-            prepare_threshold=None,
+        connection = await driver.connect(
+            place, timeout=_CONNECT_S, statement_cache_size=0, server_settings=settings
         )
-    except driver.Error:
+    except (driver.PostgresError, driver.InterfaceError, OSError, ValueError):
         # The driver's own words name the host and the user.
         error = SqlError("sql.cannot_open", "the database cannot be reached", "connection")
         error.retryable = True
         raise error from None
     try:
-        for info in driver.postgres.types:
-            if info.name not in _READ:
-                connection.adapters.register_loader(info.oid, driver.types.string.TextLoader)
-        limits = (str(bounds.busy_ms), str(max(1, int(bounds.timeout_s * 1000))))
-        connection.execute(_SETTINGS, limits)
-        connection.commit()  # a setting of a transaction that is rolled back is lost with it
-        connection.read_only = not query.write
-        with _watched(connection, bounds.stopped):
-            yield connection
+        types = await connection.fetch(TYPES)
+        speak_text(connection._protocol.get_settings(), types)  # noqa: SLF001 - said there
+        yield connection
     finally:
-        connection.close()
+        connection.terminate()  # at once: what is open then was to be rolled back
 
 
-@contextmanager
-def _watched(connection: Any, stopped: Callable[[], bool]) -> Iterator[None]:
-    """Ask the server to cancel once the statement is to stop."""
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(_LOOK_S):
-            if stopped():
-                connection.cancel()
-
-    thread = threading.Thread(target=look, name="tally-sql-watch")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+async def _unless(stopped: Callable[[], bool], doing: Coroutine[Any, Any, T]) -> T:
+    """What is done, unless it is to stop: then the server is asked to cancel it."""
+    task = asyncio.ensure_future(doing)
+    while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+        if stopped():
+            task.cancel()
+            await asyncio.wait({task})
+    if task.cancelled():
+        raise SqlError("sql.interrupted", "the statement was stopped", "cancelled")
+    return task.result()
 
 
-def _ask(driver: Any, connection: Any, query: Query) -> Answer:
-    text, values = numbered(query)
-    if query.sql[:7].lower() == "explain":
-        return _run(connection, query)
-    # Pages of a cursor: a large table is not read into memory to find that it is too large.
-    with driver.RawServerCursor(connection, "tally") as cursor:
-        cursor.execute(text, values)
-        taken, whole = Taken(query), True
-        while whole and (page := cursor.fetchmany(_PAGE)):
-            whole = all(taken.take(row) for row in page)
-        columns = tuple(column.name for column in cursor.description or ())
-        _only_granted(connection, query)
-    return Answer(columns, taken.rows, len(taken.rows), not whole)
+async def _ask(connection: Any, query: Query, stopped: Callable[[], bool]) -> Answer:
+    async with connection.transaction(readonly=True):
+        return await _unless(stopped, _run(connection, query))
 
 
-def _act(driver: Any, connection: Any, query: Query, key: bytes, work: Work) -> bytes:
-    _remember(driver, connection)
-    fresh = connection.execute(_BEGIN, (key,)).rowcount == 1
-    work.at("begun")
-    if not fresh:
-        (known,) = connection.execute(_KNOWN, (key,)).fetchone()
-        return bytes(known)
-    kept = work.keep(_run(connection, query))
-    work.at("ran")
-    connection.execute(_KEEP, (key, kept))
-    work.at("kept")
-    connection.commit()
+async def _act(
+    connection: Any, query: Query, key: bytes, stopped: Callable[[], bool], work: Work
+) -> bytes:
+    # The commit is not stopped: whoever leaves it halfway does not know whether it was made.
+    async with connection.transaction():
+        kept = await _unless(stopped, _once(connection, query, key, work))
     work.at("committed")
     return kept
 
 
-def _remember(driver: Any, connection: Any) -> None:
+async def _once(connection: Any, query: Query, key: bytes, work: Work) -> bytes:
+    fresh = await connection.fetchval(_BEGIN, key)
+    work.at("begun")
+    if not fresh:
+        known: bytes = await connection.fetchval(_KNOWN, key)
+        return known
+    kept = work.keep(await _run(connection, query))
+    work.at("ran")
+    await connection.execute(_KEEP, key, kept)
+    work.at("kept")
+    return kept
+
+
+async def _remember(driver: Any, connection: Any) -> None:
     """The table of answers, made by whoever writes first."""
-    found = connection.execute("SELECT to_regclass($1)", (_MEMORY,)).fetchone()
-    if found[0] is not None:
-        return
-    try:
-        connection.execute(_MAKE)
-        connection.commit()
-    except (driver.errors.UniqueViolation, driver.errors.DuplicateTable):
-        connection.rollback()  # another attempt made it meanwhile
+    if await connection.fetchval("SELECT to_regclass($1)", _MEMORY) is None:
+        # Another attempt may make it meanwhile.
+        with suppress(driver.UniqueViolationError, driver.DuplicateTableError):
+            await connection.execute(_MAKE)
 
 
-def _run(connection: Any, query: Query) -> Answer:
-    text, values = numbered(query)
-    taken = Taken(query)
-    with connection.execute(text, values) as cursor:
-        columns = tuple(column.name for column in cursor.description or ())
-        whole = not columns or all(taken.take(row) for row in cursor)
-        count = len(taken.rows) if columns else max(0, cursor.rowcount)
-    _only_granted(connection, query)
+async def _run(connection: Any, query: Query) -> Answer:
+    text, values = numbered(query, typed)
+    statement = await connection.prepare(text)
+    if len(statement.get_parameters()) != len(values) or len(values) > _VALUES_MAX:
+        raise SqlError("sql.invalid", "the statement has other places than its values")
+    columns = tuple(column.name for column in statement.get_attributes())
+    taken, whole = Taken(query), True
+    if columns:
+        # Pages of a cursor: a large table is not read into memory to find that it is too large.
+        cursor = await statement.cursor(*values)
+        while whole and (page := await cursor.fetch(_PAGE)):
+            whole = all(taken.take(row) for row in page)
+    else:
+        await statement.fetch(*values)
+    await _only_granted(connection, query)
+    count = len(taken.rows) if columns else _changed(statement.get_statusmsg())
     return Answer(columns, taken.rows, count, not whole)
 
 
-def _only_granted(connection: Any, query: Query) -> None:
+def _changed(status: str) -> int:
+    """How many rows a statement changed, by the last word of `INSERT 0 1`; not all say it."""
+    word = status.rpartition(" ")[2]
+    return int(word) if word.isdecimal() else 0
+
+
+async def _only_granted(connection: Any, query: Query) -> None:
     if query.tables is None:
         return
-    found = connection.execute(_FOREIGN, (sorted(query.tables),)).fetchone()
+    found = await connection.fetchval(_FOREIGN, json.dumps(sorted(query.tables)))
     if found is not None:
-        raise SqlError("sql.refused", f"the table {found[0]} is not granted", "scope")
+        raise SqlError("sql.refused", f"the table {found} is not granted", "scope")
 
 
 # ---- errors -------------------------------------------------------------------------------------
@@ -242,13 +243,13 @@ _BY_STATE: Final[tuple[tuple[str, ErrorKind, str, bool], ...]] = (
 
 def _refusal(error: Any, *, write: bool) -> SqlError:
     """What the server refused, by its SQLSTATE; a lost connection has none."""
-    state = error.sqlstate
+    state = getattr(error, "sqlstate", None)
     if state is None or state.startswith(("08", "57P")):
         kind: ErrorKind = "outcome_unknown" if write else "connection"
         made = SqlError("sql.lost", "the connection to the database was lost", kind)
         made.retryable = True
         return made
-    message = error.diag.message_primary or "the server refused the statement"
+    message = error.message or "the server refused the statement"
     for start, kind, code, retryable in _BY_STATE:
         if state.startswith(start):
             made = SqlError(code, message, kind)
@@ -256,6 +257,6 @@ def _refusal(error: Any, *, write: bool) -> SqlError:
             break
     else:
         made = SqlError("sql.failed", message, "server_error")
-    named = {"constraint": error.diag.constraint_name, "table": error.diag.table_name}
+    named = {"constraint": error.constraint_name, "table": error.table_name}
     made.details = {"sqlstate": state, **{k: v for k, v in named.items() if v}}
     return made

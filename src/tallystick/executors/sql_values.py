@@ -8,7 +8,7 @@ same row gives the same bytes on every machine.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -137,10 +137,13 @@ def _number(value: Decimal) -> Any:
     return _WORDS.get(text.lower().replace("infinity", "inf"), text)
 
 
-def numbered(query: Query) -> tuple[str, tuple[Any, ...]]:
+def numbered(
+    query: Query, typed: Callable[[Any], str] = lambda _: ""
+) -> tuple[str, tuple[Any, ...]]:
     """The text with `$1`, `$2`... for `?` or `:name`, and the values in that order.
 
     What stands in quotes stays as it is, and so does `::` of a cast.
+    What `typed` says of a value stands behind its number.
     """
     given = bound(query.args)
     if not given:
@@ -159,7 +162,7 @@ def numbered(query: Query) -> tuple[str, tuple[Any, ...]]:
             values.append(given[name])
         else:
             continue
-        parts += [query.sql[at:start], f"${len(values)}"]
+        parts += [query.sql[at:start], f"${len(values)}{typed(values[-1])}"]
         at = end
     if not isinstance(given, dict) and len(values) < len(given):
         raise SqlError("sql.invalid", "the statement has fewer places than values")
