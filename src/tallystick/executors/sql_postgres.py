@@ -30,7 +30,6 @@ _MEMORY: Final = "tally_effect"
 _LOOK_S: Final = 0.02
 _PAGE: Final = 500
 _CONNECT_S: Final = 10
-_VALUES_MAX: Final = 32767  # as many as the wire counts
 # These change the transaction, leave it, or hide another statement.
 _NEVER_WORDS: Final = """
 abort begin call checkpoint close commit copy deallocate declare discard do end execute fetch
@@ -192,8 +191,6 @@ async def _remember(driver: Any, connection: Any) -> None:
 async def _run(connection: Any, query: Query) -> Answer:
     text, values = numbered(query, typed)
     statement = await connection.prepare(text)
-    if len(statement.get_parameters()) != len(values) or len(values) > _VALUES_MAX:
-        raise SqlError("sql.invalid", "the statement has other places than its values")
     columns = tuple(column.name for column in statement.get_attributes())
     taken, whole = Taken(query), True
     if columns:
