@@ -136,6 +136,20 @@ def test_a_number_is_what_it_would_be_in_the_statement(url: str) -> None:
     assert row(url, "SELECT ?, length(?)", [tagged, tagged]) == [tagged, 2]
 
 
+def test_a_write_that_gives_rows_runs_to_its_end(url: str) -> None:
+    """04 section 6: `max_rows` cuts what is told, not what is done."""
+    plainly(
+        url,
+        "CREATE TABLE put (n int); CREATE FUNCTION put(n int) RETURNS int LANGUAGE sql AS"
+        " 'INSERT INTO put VALUES (n) RETURNING n'",
+    )
+    text = "SELECT put(n) FROM generate_series(1, 1200) n"
+    job = job_of(QUERY, written(text, max_rows=2), dispatch_key=b"4" * 32)
+    told = done(sql(url), job)
+    assert (told["rows"], told["row_count"], told["truncated"]) == ([[1], [2]], 2, True)
+    assert plainly(url, "SELECT count(*) FROM put") == [(1200,)]
+
+
 SLOW_COMMIT = """
 CREATE TABLE late (n int);
 CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS

@@ -195,9 +195,10 @@ async def _run(connection: Any, query: Query) -> Answer:
     taken, whole = Taken(query), True
     if columns:
         # Pages of a cursor: a large table is not read into memory to find that it is too large.
+        # A write runs to its end, since rows that nobody takes may be made by what it calls.
         cursor = await statement.cursor(*values)
-        while whole and (page := await cursor.fetch(_PAGE)):
-            whole = all(taken.take(row) for row in page)
+        while (whole or query.write) and (page := await cursor.fetch(_PAGE)):
+            whole = whole and all(taken.take(row) for row in page)
     else:
         await statement.fetch(*values)
     await _only_granted(connection, query)
