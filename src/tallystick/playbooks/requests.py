@@ -7,6 +7,7 @@ from typing import Any
 
 from tallystick.playbooks import files
 from tallystick.playbooks.plan import Plan
+from tallystick.playbooks.reading import SCOPES
 from tallystick.playbooks.values import Kept
 
 
@@ -23,7 +24,7 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
         results = {key: row for key, row in results.items() if key in reads}
         if "ctx" not in reads:
             ctx = {key: kept for key, kept in ctx.items() if key in reads}
-        if "workload" not in reads and not _may_hold(workload, reads):
+        if "workload" not in reads and not _may_hold(workload, _bare(plan, step, reads)):
             workload = None
     join = {"join": run["join"]} if "join" in run and (reads is None or "join" in reads) else {}
     return {
@@ -54,6 +55,11 @@ def own_iter(
     return made
 
 
+def _bare(plan: Plan, step: str, reads: frozenset[str]) -> frozenset[str]:
+    """The names that may be found in the workload: no scope, and not the item of the loop."""
+    return reads - SCOPES - {plan.steps[step].get("loop", {}).get("iterator")}
+
+
 def _may_hold(kept: Kept, names: frozenset[str]) -> bool:
     """True unless none of the names is a key of a kept map."""
-    return "h" in kept or any(key in names for key in kept["v"])
+    return bool(names) and ("h" in kept or any(key in names for key in kept["v"]))

@@ -9,7 +9,9 @@ an iteration writes the loops alone.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tallystick.playbooks.values import Content
@@ -17,6 +19,12 @@ from tallystick.values import canon
 
 EDGE: Final = "blob_edge@1"  # what such a blob names is kept with it
 _ROWS: Final = ("ctx", "results")
+_NUMBERS: Final = ("step_runs", "iterations")
+# What of a net never names a hash, so that nobody looks for one.
+_PLAIN: Final = frozenset(
+    ("ids", "execution", "phase", "status", "last", "principal", "doom", "failures", "ready")
+)
+_NULL: Final = b"\xf6"
 _HEAD: Final = canon.PREFIX + canon.head(5, 4)
 _DOC: Final = canon.put_key("doc")
 _NET: Final = canon.put_key("net")
@@ -27,7 +35,7 @@ _TYPE: Final = canon.put_key("$type") + canon.put_text(EDGE)
 
 
 class Row(NamedTuple):
-    """A row that was written: the object itself, its bytes, and the hashes it names."""
+    """A row that was written: the object itself, its key and bytes, and the hashes it names."""
 
     value: Any
     data: bytes
@@ -44,39 +52,82 @@ class Written(NamedTuple):
     blobs: dict[str, bytes]
 
 
+class Rows:
+    """A map that grows by a row at a time: each row is written once, and stands in its order."""
+
+    __slots__ = ("_depth", "_known", "_order")
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._known: dict[str, Row] = {}
+        self._order: list[tuple[bytes, str]] = []
+
+    def item(self, rows: Mapping[str, Any], held: dict[str, None]) -> bytes:
+        """The map as an item; the hashes it names are added to `held`."""
+        known, order = self._known, self._order
+        for name in [name for name in rows if name not in known]:
+            insort(order, (canon.put_key(name), name))
+            known[name] = self._row(name, rows[name])
+        if len(order) > len(rows):  # a row was taken out
+            order[:] = [pair for pair in order if pair[1] in rows]
+            self._known = known = {name: known[name] for _, name in order}
+        parts = [canon.head(5, len(rows))]
+        for _, name in order:
+            row = known[name]
+            if row.value is not rows[name]:
+                row = known[name] = self._row(name, rows[name])
+            parts.append(row.data)
+            if row.held:
+                held.update(dict.fromkeys(row.held))
+        return b"".join(parts)
+
+    def _row(self, name: str, value: Any) -> Row:
+        named: dict[str, None] = {}
+        holds(value, named)
+        return Row(value, canon.put_key(name) + _inside(value, self._depth), tuple(named))
+
+
 class Memory:
     """The rows of a net as they were written last."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_numbers", "_rows")
 
     def __init__(self) -> None:
-        self._rows: dict[str, dict[str, Row]] = {name: {} for name in _ROWS}
+        self._rows = {name: Rows(3) for name in _ROWS}
+        self._numbers = {name: Rows(4) for name in _NUMBERS}
 
     def net(self, net: Mapping[str, Any], held: dict[str, None]) -> bytes:
         """A net as an item; the hashes it names are added to `held`."""
         parts = [canon.head(5, len(net))]
-        for key, name in sorted((canon.put_key(name), name) for name in net):
+        for key, name in _ordered(tuple(net)):
             parts.append(key)
             value = net[name]
-            if name in self._rows:
-                parts.append(self._map(name, value, held))
+            if value is None:
+                parts.append(_NULL)
+            elif name in self._rows:
+                parts.append(self._rows[name].item(value, held))
+            elif name == "counts":
+                parts.append(self._counts(value))
             else:
                 parts.append(_inside(value, 2))
-                holds(value, held)
+                if name not in _PLAIN:
+                    holds(value, held)
         return b"".join(parts)
 
-    def _map(self, name: str, rows: Mapping[str, Any], held: dict[str, None]) -> bytes:
-        known = self._rows[name]
-        parts = [canon.head(5, len(rows))]
-        for key, row in sorted((canon.put_key(row), row) for row in rows):
-            kept = known.get(row)
-            if kept is None or kept.value is not rows[row]:
-                named: dict[str, None] = {}
-                holds(rows[row], named)
-                kept = known[row] = Row(rows[row], _inside(rows[row], 3), tuple(named))
-            held.update(dict.fromkeys(kept.held))
-            parts += (key, kept.data)
+    def _counts(self, counts: Mapping[str, Any]) -> bytes:
+        """The numbers of a net, also those by step: they name no hash."""
+        parts = [canon.head(5, len(counts))]
+        for key, name in _ordered(tuple(counts)):
+            rows = self._numbers.get(name)
+            value = counts[name]
+            parts += (key, canon.put_int(value) if rows is None else rows.item(value, {}))
         return b"".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _ordered(names: tuple[str, ...]) -> list[tuple[bytes, str]]:
+    """Names with their keys, in canonical order."""
+    return sorted((canon.put_key(name), name) for name in names)
 
 
 def net_of(state: Mapping[str, Any], content: Content) -> dict[str, Any]:
@@ -97,7 +148,7 @@ def written(
     if loops:
         apart = _APART + item + _TYPE
         name = canon.hash_of(apart)
-        names, item = [name], b"\xf6"
+        names, item = [name], _NULL
         if name != before:
             blobs[name] = apart
     state = {"doc": doc, "net": None if loops else net, "held": names, "loops": loops}
