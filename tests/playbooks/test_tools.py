@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from tallystick.executors.playbook_tools import llm_outcome, shell_outcome
+from tallystick.executors.playbook_tools import (
+    http_params,
+    llm_outcome,
+    shell_outcome,
+    unasked,
+)
+from tallystick.playbooks.tasks import Perform
 from tests.executors.jobs import MemoryBlobs, job
 from tests.playbooks.rig import Ended, ended, playing, request
 from tests.playbooks.test_played import HEAD, sandboxed
@@ -115,3 +121,38 @@ def test_answers_that_are_in_the_store() -> None:
     }
     long = {"text": None, "output_ref": blobs.put(b'{"a": 1}'), "usage": None}
     assert llm_outcome(given, long)["result"] == {"text": "", "data": {"a": 1}, "usage": None}
+
+
+AUTH: list[tuple[Any, dict[str, str] | None]] = [
+    (None, {}),
+    ({"type": "bearer", "token": "abc"}, {"Authorization": "Bearer abc"}),
+    ({"type": "basic", "username": "a", "password": "b"}, {"Authorization": "Basic YTpi"}),
+    ({"type": "api_key", "value": "k"}, {"X-API-Key": "k"}),
+    ({"type": "api_key", "value": "k", "header": "K"}, {"K": "k"}),
+    ("abc", None),
+    ({"type": "bearer"}, None),
+    ({"type": "digest", "username": "a", "password": "b"}, None),
+]
+
+
+@pytest.mark.clause("N-03")
+@pytest.mark.parametrize(("auth", "headers"), AUTH)
+def test_auth_of_http_is_a_header_or_an_error(auth: Any, headers: dict[str, str] | None) -> None:
+    """07 section 5: `auth` is sent; what cannot be read is refused, never left out in silence."""
+    act = Perform("a", "http", {"url": "http://x/", "auth": auth}, {}, 1, 0, None)
+    asked = http_params(act)
+    if headers is None:
+        assert asked is None
+        assert "bearer" in unasked(act)
+        return
+    assert asked is not None
+    sent = {name: value["$value"] for name, value in (asked[1]["headers"] or {}).items()}
+    assert sent == headers
+
+
+def test_an_action_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    """07 section 5: a file task with another action fails with its name."""
+    text = HEAD + "workflow:\n  - {step: a, tool: {kind: file, action: burn, path: x}}\n"
+    found = play(tmp_path, text, "file", {"file": {}})
+    (row,) = found.net["failures"]
+    assert (row["code"], "burn" in row["message"]) == ("task.unserved", True)

@@ -163,8 +163,7 @@ class PlaybookExecutor:
             return await playbook_sql.perform(databases, job, act, _quiet)
         asked = _asked(act, pipeline)
         if asked is None:
-            message = f"{act.kind} cannot do that here"
-            error = failure("not_found", "task.unserved", message)
+            error = failure("client_error", "task.unserved", playbook_tools.unasked(act))
             return {"status": "error", "error": error}
         effect, params = asked
         inner = self._inner.get(effect.partition("/")[2].partition(".")[0])

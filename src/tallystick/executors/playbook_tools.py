@@ -65,15 +65,45 @@ def failed(found: Failed) -> Outcome:
 # ---- what is asked of each executor ---------------------------------------------------------
 
 
-def http_params(act: Perform) -> tuple[str, dict[str, Any]]:
-    """`sys/http.request@1` of an http task."""
+def unasked(act: Perform) -> str:
+    """Why a task has inputs that its executor cannot be asked for."""
+    if act.kind == "http":
+        return (
+            "auth is {type: bearer, token}, {type: basic, username, password}"
+            " or {type: api_key, value, header?}"
+        )
+    return f"{act.kind} has no action {act.inputs.get('action')!r}"
+
+
+def _auth(given: Any) -> dict[str, str] | None:
+    """The header that `auth` stands for; None when it cannot be read."""
+    if given is None:
+        return {}
+    match given:
+        case {"type": "bearer", "token": str(token)}:
+            return {"Authorization": f"Bearer {token}"}
+        case {"type": "basic", "username": str(name), "password": str(word)}:
+            pair = base64.b64encode(f"{name}:{word}".encode()).decode()
+            return {"Authorization": f"Basic {pair}"}
+        case {"type": "api_key", "value": str(value)}:
+            return {str(given.get("header", "X-API-Key")): value}
+        case _:
+            return None
+
+
+def http_params(act: Perform) -> tuple[str, dict[str, Any]] | None:
+    """`sys/http.request@1` of an http task; None for an `auth` that cannot be read."""
     inputs = act.inputs
+    auth = _auth(inputs.get("auth"))
+    if auth is None:
+        return None
     url = str(inputs["url"])
     query = inputs.get("params")
     if query:
         pairs = {key: _word(value) for key, value in query.items() if value is not None}
         url += ("&" if "?" in url else "?") + urlencode(pairs)
-    headers = {str(k): _literal(_word(v)) for k, v in (inputs.get("headers") or {}).items()}
+    given = {**auth, **(inputs.get("headers") or {})}
+    headers = {str(k): _literal(_word(v)) for k, v in given.items()}
     body = inputs.get("body")
     raw = None
     if body is not None:
