@@ -123,6 +123,24 @@ def test_answers_that_are_in_the_store() -> None:
     assert llm_outcome(given, long)["result"] == {"text": "", "data": {"a": 1}, "usage": None}
 
 
+@pytest.mark.clause("N-03")
+@pytest.mark.parametrize(
+    ("text", "schema", "code"),
+    [
+        ('{"n": 1}', {"record": {"n": {"nat": {}}}}, None),
+        ('{"n": "one"}', {"record": {"n": {"nat": {}}}}, "value.mismatch"),
+        ("no JSON at all", {"record": {"n": {"nat": {}}}}, "value.mismatch"),
+        ('{"n": 1}', {"type": "object"}, "schema.unknown_type"),
+    ],
+)
+def test_what_a_model_wrote_fits_its_schema(text: str, schema: Any, code: str | None) -> None:
+    """07 section 5: with `schema` an answer of another shape is an error of kind schema."""
+    told = llm_outcome(job("sys/llm.generate@1", {}), {"text": text, "usage": None}, schema)
+    assert told["result"]["text"] == text
+    assert (told.get("error") or {}).get("code") == code, told
+    assert code is None or told["error"]["kind"] == "schema"
+
+
 AUTH: list[tuple[Any, dict[str, str] | None]] = [
     (None, {}),
     ({"type": "bearer", "token": "abc"}, {"Authorization": "Bearer abc"}),

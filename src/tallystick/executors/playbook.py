@@ -180,6 +180,8 @@ class PlaybookExecutor:
             found = await inner.perform(given, _quiet)
         if isinstance(found, Failed):
             return playbook_tools.failed(found)
+        if act.kind == "llm":
+            return playbook_tools.llm_outcome(given, found.value, act.inputs.get("schema"))
         return _outcome(act.kind, given, found.value)
 
     def _secret(self, act: Perform) -> dict[str, Any]:
@@ -267,10 +269,8 @@ def _outcome(kind: str, job: Job, value: Mapping[str, Any]) -> dict[str, Any]:
             return playbook_tools.python_outcome(value)
         case "shell":
             return playbook_tools.shell_outcome(job, value)
-        case "file":
-            return playbook_tools.file_outcome(job, value)
         case _:
-            return playbook_tools.llm_outcome(job, value)
+            return playbook_tools.file_outcome(job, value)
 
 
 def _stored(job: Job, name: str) -> bytes:

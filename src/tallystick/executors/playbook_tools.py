@@ -14,10 +14,12 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from tallystick.errors import TallyError
 from tallystick.executors import playbook_python
 from tallystick.executors.base import Failed, Job
 from tallystick.playbooks.tasks import Perform, failure
 from tallystick.values import canon
+from tallystick.values.schema.schema import compile_schema
 
 _INSIDE: Final = inspect.getsource(playbook_python)
 _HTTP_ERRORS: Final = {429: "rate_limit", 401: "auth", 403: "auth", 404: "not_found"}
@@ -246,15 +248,29 @@ def file_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     return {"status": "ok", "result": kept}
 
 
-def llm_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
-    """What a model wrote; data is the JSON in it, where there is any."""
+def llm_outcome(job: Job, value: Mapping[str, Any], schema: Any = None) -> Outcome:
+    """What a model wrote; data is the JSON in it, where there is any.
+
+    With a schema the data must fit it: what does not is an error of the task.
+    """
     text = value.get("text")
     if text is None:  # a long answer is in the store, as the model's service gave it
         data, text = _parsed(job.blobs.get(value["output_ref"]) or b""), ""
     else:
         data = _parsed(text.encode())
     result = {"text": text, "data": None if data == text else data, "usage": value.get("usage")}
+    if schema is not None:
+        try:
+            compile_schema("playbook/Answer@1", schema, _unnamed).admit(result["data"], "sugar")
+        except TallyError as why:
+            error = failure("schema", why.code, why.message)
+            return {"status": "error", "error": error, "result": result}
     return {"status": "ok", "result": result}
+
+
+def _unnamed(name: str) -> Any:
+    """The schema of a task names no other."""
+    raise KeyError(name)
 
 
 def artifact_outcome(job: Job, act: Perform) -> Outcome:
