@@ -70,10 +70,7 @@ def failed(found: Failed) -> Outcome:
 def unasked(act: Perform) -> str:
     """Why a task has inputs that its executor cannot be asked for."""
     if act.kind == "http":
-        return (
-            "auth is {type: bearer, token}, {type: basic, username, password}"
-            " or {type: api_key, value, header?}"
-        )
+        return "auth is bearer with token, basic with username and password, or api_key with value"
     return f"{act.kind} has no action {act.inputs.get('action')!r}"
 
 
