@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tallystick.errors import BlobLost, JournalCorrupt, ReceiptFault
-from tallystick.kernel import settle
+from tallystick.errors import BlobLost, JournalCorrupt, ReceiptFault, Rejected
+from tallystick.kernel import replay, settle
 from tallystick.kernel.inputs import Receipt, Submit
 from tallystick.model.records import Proposed, WorkflowFaulted
+from tallystick.modules import builtin_reactions
 from tallystick.modules.flows import AsyncFlow
-from tallystick.modules.runners import Library
+from tallystick.modules.runners import Library, Runners
+from tallystick.testing.bundle import Held
 from tallystick.testing.world import TestWorld
 from tallystick.values import canon
 from tests.conformance.abi_lanes import app_of
@@ -111,3 +116,42 @@ def test_a_receipt_that_names_no_blob_cannot_be_read() -> None:
     assert caught.value.code == "receipt.blob_missing"
     rig.driver.blobs.put(canon.digest_of(body), body)
     assert settle._readable(rig.world, effect, receipt) == payload
+
+
+def test_a_pure_function_whose_code_is_lost_stops() -> None:
+    """F4: a guard or an upcast whose code is gone is no fault either."""
+    made = app_of("class")
+    runner = Runners(Held({}))
+    catalogue = TestWorld(made).driver.world.active.catalogue
+    (module,) = [name for name, known in catalogue.modules.items() if known.runtime == "python"]
+    with pytest.raises(BlobLost):
+        runner.pure(catalogue, module, "app:guard", b"", None)
+
+
+def test_a_reaction_whose_blob_is_lost_stops() -> None:
+    """F4: what a reaction reads and the disk has lost stops its tick, and leaves no fault."""
+
+    def lost(text: str) -> bytes:
+        raise BlobLost(f"{text} is gone", where={"blob": text})
+
+    def reading(turn: Any, *_: Any) -> Any:
+        return turn.bytes_of("sha256:" + "0" * 64)
+
+    ctx = canon.encode({"logical_now_ns": 1, "journal_height": 1, "world": WORLD})
+    told = SimpleNamespace(plain=lambda: {"$tag": "Any", "$value": None})
+    tick: Any = SimpleNamespace(state=None, event=told, ctx=SimpleNamespace(document=lambda: ctx))
+    workflow: Any = SimpleNamespace(entrypoint="lost")
+    cells: Any = builtin_reactions._CELLS
+    cells["lost"] = reading
+    try:
+        with pytest.raises(BlobLost):
+            builtin_reactions.react(None, workflow, tick, lost)  # type: ignore[arg-type]
+    finally:
+        del cells["lost"]
+
+
+def test_damage_met_by_a_replay_is_damage() -> None:
+    """ND-23: a replay that meets damage says so; what is merely refused now is a difference."""
+    with pytest.raises(JournalCorrupt):
+        replay._refused(JournalCorrupt("a frame is damaged"))
+    assert replay._refused(Rejected("not any more", code="ingress.busy")) == ()
