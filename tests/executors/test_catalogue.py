@@ -18,7 +18,7 @@ CODE = """
 class Payments:
     name = "payments"
     effects = frozenset({"com.acme/pay@1"})
-    repeat: Repeat = "keyed"
+    repeat = "keyed"
 
     def __init__(self, settings, ports):
         self.slots = settings.get("slots", 2)
@@ -33,7 +33,7 @@ class Idle(Payments):
     def __init__(self, settings, ports): ...
 
 class Wordless(Payments):
-    repeat: Repeat = "maybe"
+    repeat = "maybe"
 
 class Nameless(Payments):
     name = ""

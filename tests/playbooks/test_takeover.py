@@ -78,7 +78,7 @@ def test_takeovers_have_a_limit(tmp_path: Path, rules: str, attempt: int, lost: 
 EXECUTOR = '''
 import asyncio, os
 from pathlib import Path
-from tallystick.executors.base import Ok
+from tallystick.executors.base import Ok, Repeat
 
 
 class Steps:
