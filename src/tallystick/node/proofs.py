@@ -139,7 +139,7 @@ async def _verdicts(children: list[Hand], work: _Work) -> list[Verdict]:
             if told is None:
                 first[CellId(workflow, key)] = since
             else:
-                verdicts.append(verdict_of(told))
+                verdicts.append(verdict_of(canon.decode(told)))
     said = len(verdicts) + len(first)
     assert said == len(work.fresh), "every cell that was asked about has an answer"
     if first:
@@ -162,10 +162,15 @@ async def _run(children: list[Hand], work: _Work, first: dict[CellId, int]) -> l
     for rows in await _asked(children, orders):
         for workflow, key, count, found in rows:
             ident = CellId(workflow, key)
-            differs = deque((number, detail) for number, detail in found)
-            parts[ident].append(Ticks(ident, differs, count))
+            parts[ident].append(Ticks(ident, _differences(found), count))
     places = work.standing.places
     return [verdict_on((ident, places[ident]), said, tail) for ident, said in parts.items()]
+
+
+def _differences(found: bytes | None) -> deque[tuple[int, dict[str, Any]]]:
+    if found is None:
+        return deque()
+    return deque((number, detail) for number, detail in canon.decode(found))
 
 
 def _tell(hands: Iterable[Hand], work: _Work, of: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from tallystick.errors import Unavailable
 from tallystick.node import proving
-from tallystick.values import canon
 
 _SAID_MAX: Final = 4096  # bytes of what a process said last
 
@@ -48,7 +47,7 @@ class Hand:
                 length = int.from_bytes(size, "big")
                 if not length:
                     break
-                page: Any = canon.decode(await self.process.stdout.readexactly(length))
+                page: Any = proving.read_message(await self.process.stdout.readexactly(length))
                 if isinstance(page, int):
                     self.news(page)
                 else:

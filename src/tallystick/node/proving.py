@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+import msgspec
+
 from tallystick.governance.prove import Prover
 from tallystick.governance.rerun import Overlay
 from tallystick.governance.stretches import Stretch
@@ -103,7 +105,7 @@ class Proving:
                 proved = 0 if share.only is None else share.only[cell.id]
                 yield [*cell.id, max(cell.born_seq, proved + 1), None]
             else:
-                yield [*cell.id, verdict.seq, verdict.row()]
+                yield [*cell.id, verdict.seq, canon.encode(verdict.row())]
 
     def count(self, stretch: Stretch, first: Cells) -> Iterator[Row]:
         """The last ticks of cells in a stretch, as many of each as can count."""
@@ -127,7 +129,8 @@ class Proving:
         frames = self._telling(reader.read(world, after=start.seq, upto=stretch.upto), stretch)
         prover = Prover(start.catalogue(self._case.manifest))
         for ticks in prover.run(start, frames, cells, self._case.tail):
-            yield [*ticks.cell, ticks.count, [list(each) for each in ticks.found]]
+            found = canon.encode([list(each) for each in ticks.found]) if ticks.found else None
+            yield [*ticks.cell, ticks.count, found]
 
     def _telling(self, frames: Iterable[Sealed], stretch: Stretch) -> Iterator[Sealed]:
         """The frames, and every now and then a word about how many records there were."""
@@ -180,14 +183,20 @@ def _take_cells(rows: Iterable[Row]) -> dict[CellId, int]:
 
 
 def _message(value: Any) -> bytes:
-    data = canon.encode(value)
+    """One message: rows are many and plain, what stands in a report is a document in them."""
+    data = msgspec.msgpack.encode(value)
     return len(data).to_bytes(SIZE, "big") + data
+
+
+def read_message(data: bytes) -> Any:
+    """What a message says."""
+    return msgspec.msgpack.decode(data)
 
 
 def _take(source: IO[bytes]) -> Any:
     """The next order; None when there are no more."""
     size = source.read(SIZE)
-    return canon.decode(source.read(int.from_bytes(size, "big"))) if size else None
+    return read_message(source.read(int.from_bytes(size, "big"))) if size else None
 
 
 def _answered(proving: Proving, order: Mapping[str, Any]) -> Iterator[Row]:
