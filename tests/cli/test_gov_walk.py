@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,22 @@ def test_the_pages_are_true(live: Live) -> None:
         for command, wanted, printed in told(live, session):
             assert printed == wanted, command
     assert live.json("replay", "--verify")["ok"]
+
+
+@pytest.mark.clause("X-08", "K-46")
+def test_the_page_about_what_ifs_is_true(live: Live) -> None:
+    """AG-31: the session of the page about what-ifs prints what the commands print."""
+    assert live.run("send", "till/Sold@1", SALE).code == 0
+    while live.json("cell", "show", "till/till@1", "a")["status"] != "waiting":
+        time.sleep(0.05)
+    page = (ROOT / "docs" / "how-to" / "ask-what-if.md").read_text("utf-8")
+    (edits,) = [line for line in page.splitlines() if line.startswith("    [{")]
+    (live.folder / "edits.yaml").write_text(edits, encoding="utf-8")
+    (session,) = sessions(ROOT / "docs" / "how-to" / "ask-what-if.md")
+    assert len(session) == 3
+    for command, wanted, printed in told(live, session):
+        assert printed == wanted, command
+    assert live.json("gov", "running")["items"] == []
 
 
 @pytest.mark.clause("X-21", "K-46")
