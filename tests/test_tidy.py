@@ -12,6 +12,7 @@ from tests import tidy
 from tests.tidy import Finding, Source
 from tests.tidy_imports import unused
 from tests.tidy_sets import set_fields, set_iteration
+from tests.tidy_writes import NEVER, WRITERS, writes_in_workspaces, writing
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("src", "tests", "bench", "scripts", "examples")
@@ -58,6 +59,39 @@ def test_no_pure_room_iterates_a_set() -> None:
     """12 section 2: the order of a set depends on the hash seed, so no result may."""
     fields = set_fields(s for s in sources() if s.pure)
     assert shown(lambda source: set_iteration(source, fields)) == []
+
+
+def test_only_the_file_executor_writes_in_workspaces() -> None:
+    """RX-08: whoever writes files has a place to write to; readers of workspaces have none."""
+    assert shown(writes_in_workspaces) == []
+    inside = {s.path.removeprefix("src/tallystick/"): s for s in sources()}
+    for name in WRITERS:
+        assert any(p.startswith(name) and writing(s) for p, s in inside.items()), f"{name} is stale"
+    for name in NEVER:
+        assert any(path.startswith(name) for path in inside), f"{name} is stale"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'open(path, "w")',
+        'path.open("r+b")',
+        'path.open(mode="ab")',
+        "os.open(path, os.O_RDWR | os.O_CLOEXEC)",
+        "path.write_bytes(data)",
+        "os.replace(one, other)",
+        "shutil.rmtree(path)",
+        "path.unlink()",
+    ],
+)
+def test_a_writer_in_a_room_that_reads_is_refused(line: str) -> None:
+    """RX-08 control: the same line is found in readers of workspaces, and not where it may be."""
+    for path in ("reactions/watch.py", "node/lookout.py", "views/why.py", "executors/python.py"):
+        assert [at for at, _ in writes_in_workspaces(Source(f"src/tallystick/{path}", line))] == [1]
+    for path in ("src/tallystick/executors/file_place.py", "tests/reactions/desk.py"):
+        assert list(writes_in_workspaces(Source(path, line))) == []
+    for harmless in ('open(path, "rb")', "path.open()", 'text.replace("a", "b")', "rows.remove(1)"):
+        assert writing(Source("src/tallystick/reactions/watch.py", harmless)) == []
 
 
 def test_every_file_is_used() -> None:

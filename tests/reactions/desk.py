@@ -123,6 +123,7 @@ class Desk(Rig):
         self.definitions: list[Definition] = []
         self.models: list[Mapping[str, Any]] = []
         self.answer = "a model's words"
+        self.folding = False
         self.broken: dict[str, Outcome] = {}
         self.system("WorkspaceAdded", workspace_id=WS, name="w", shared=False, principal="ana")
         self.load(*texts, trust=trust, **more)
@@ -253,6 +254,7 @@ class Desk(Rig):
             moved=moved,
             commands=commands,
             earlier=self.earlier,
+            folding=self.folding,
             **more,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -89,6 +90,31 @@ def test_rx11_one_edit_causes_no_more_than_its_share(root: Path) -> None:
         roots = {row["root_trigger_id"] for row in desk.told("TriggerOffered")}
         assert len(roots) == 1
         assert {row["depth"] for row in desk.told("TriggerOffered")} == {0, 1}
+
+
+@pytest.mark.skipif(not os.environ.get("TALLY_MANY_RUNS"), reason="set TALLY_MANY_RUNS=1")
+@pytest.mark.clause("F-14", "F-22")
+def test_rx11_the_cap_itself_is_reached(tmp_path: Path) -> None:
+    """RX-11: one edit writes 130 files, and each is a trigger of two reactions: 256 runs in all.
+
+    Runs with TALLY_MANY_RUNS=1.
+    """
+    rows = [f'  - {{name: w{i}, file.write: {{path: in/{i}, content: "{i}"}}}}' for i in range(130)]
+    each = watching("each", 'target: {kind: file, match: "in/*"}')
+    each = each.replace('["in/**"]}]', '["in/*"], generated: true}]')
+    each = each[: each.index("actions:")] + "actions: [{name: t, telemetry.emit: {name: n}}]\n"
+    too = each.replace("reaction: each", "reaction: each-too")
+    with at_desk(tmp_path / "w", FAN + "\n".join(rows), each, too, replays=False) as desk:
+        desk.write("a.txt", "0")
+        desk.begin()
+        desk.write("a.txt", "1")
+        desk.settle_down(rounds=400)
+        (caused,) = Counter(run["root_trigger_id"] for run in desk.runs()).values()
+        assert caused == guards.CAUSE_MAX == 256
+        denied = [
+            desk.outcomes(name).count(("denied", "cause_cap")) for name in ("each", "each-too")
+        ]
+        assert sum(denied) == 1 + 260 - 256
 
 
 @pytest.mark.clause("F-21")

@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Fault
-from tallystick.reactions import guards
+from tallystick.reactions import guards, scopes
 from tallystick.reactions.cell import Asked
 from tallystick.reactions.document import Definition
 from tallystick.reactions.globs import parse
 from tallystick.reactions.grants import SLOTS, child_caps
 from tallystick.reactions.stamps import raw_path
-from tallystick.reactions.tree import unshown
+from tallystick.reactions.tree import fold, unshown
 from tallystick.values import canon
 from tallystick.values.expr import Template, compile_expression, compile_template, truth
 
@@ -138,7 +138,7 @@ def change(
     setting: Setting, effect: str, params: Mapping[str, Any], content: Bytes | None
 ) -> Asked:
     """A write or a deletion with its stamp; refuses a path outside of `writes` (G3)."""
-    path = params["path"]
+    path = _spelling(setting, params["path"])
     why = guards.out_of_scope(setting.definition, setting.target, path)
     if why is not None:
         raise ActionFault(why, code="scope_violation")
@@ -155,6 +155,17 @@ def change(
         asked["content"] = content.data if inline else None
         asked["content_ref"] = None if inline else content.id
     return Asked(effect, asked, "", "write")
+
+
+def _spelling(setting: Setting, path: str) -> str:
+    """Where names fold, a file has one spelling: that of an earlier write, or of the scope."""
+    if not setting.manifest.get("folding"):
+        return path
+    wanted, scope = fold(raw_path(path)), (setting.definition, setting.target)
+    for at in (*setting.known, *(at for at, _ in setting.manifest["outputs"])):
+        if fold(raw_path(at)) == wanted and scopes.unwritable(*scope, at) is None:
+            return at
+    return scopes.spelled(*scope, path)
 
 
 def _expected(setting: Setting, path: str) -> dict[str, Any]:

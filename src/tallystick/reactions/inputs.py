@@ -58,6 +58,8 @@ def inputs_of(
         "outputs": outputs.names,
         "git_commit": seen.git_commit,
     }
+    if seen.folding:
+        body["folding"] = True
     data = canon.encode(body)
     pages = {page.hash: page.data for page in (*files.pages, *outputs.pages)}
     return Inputs(data, canon.hash_of(data), files.digest(placed, params), pages)
@@ -80,7 +82,8 @@ def files_of(seen: Observation, definition: Definition, target: bytes) -> Listed
         )
     else:
         moved = [change.path for change in compare(known.tree, seen.after)]
-        found = known.files.with_changes(_moved(seen, (*moved, *sorted(known.own ^ own)), reads))
+        moved += [seen.spelled(path) for path in sorted(known.own ^ own)]
+        found = known.files.with_changes(_moved(seen, moved, reads))
     seen.earlier.keep(key, Earlier.Known(seen.after, own, found))
     return found
 
@@ -119,13 +122,14 @@ def _held(node: TreeNode) -> str | None:
 def _outputs(seen: Observation, definition: Definition) -> Listed:
     """What this reaction wrote and is still as it wrote it: what it may replace."""
     found: list[tuple[str, str | None]] = []
-    for path in seen.stamps.of_reaction(seen.workspace_id, definition.name):
+    for stamped in seen.stamps.of_reaction(seen.workspace_id, definition.name):
+        path = seen.spelled(stamped)
         node = seen.after.get(path)
         if node is None or node.id is None:
             continue
         held = ids.text(node.id)
         if guards.is_self(definition, (seen.workspace_id, path), held, seen.stamps):
-            found.append((shown(path), held))
+            found.append((shown(stamped), held))
     return listed(found)
 
 

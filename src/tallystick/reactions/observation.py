@@ -10,7 +10,7 @@ from tallystick.reactions.document import Definition
 from tallystick.reactions.heads import Head, Heads
 from tallystick.reactions.listed import Listed
 from tallystick.reactions.stamps import Stamps
-from tallystick.reactions.tree import Tree
+from tallystick.reactions.tree import Tree, fold
 
 
 class Request(NamedTuple):
@@ -98,6 +98,18 @@ class Observation:
     due: Sequence[str] = ()
     folding: bool = False
     earlier: Earlier = field(default_factory=Earlier, compare=False)
+
+    def __post_init__(self) -> None:
+        """Whoever asks for the stamps of a name gets those of all its spellings, where they fold."""
+        if self.folding:
+            self.stamps.fold_names(self.workspace_id)
+
+    def spelled(self, path: bytes) -> bytes:
+        """A path as the disk spells it; as it is when no other spelling is there."""
+        if not self.folding or path in self.after:
+            return path
+        wanted = fold(path)
+        return next((at for at in self.after if fold(at) == wanted), path)
 
 
 class Derived(NamedTuple):

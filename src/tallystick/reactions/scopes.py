@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tallystick.reactions import globs
 from tallystick.reactions.document import Definition
 from tallystick.reactions.reading import is_state_path
-from tallystick.reactions.tree import parent
+from tallystick.reactions.tree import fold, parent
 
 
 def base_of(definition: Definition, target: bytes) -> bytes:
@@ -49,6 +49,31 @@ def anchored(definition: Definition, glob: str) -> str:
     return f"{above}/{rest}" if above else rest
 
 
+def spelled(definition: Definition, target: bytes, path: str) -> str:
+    """A path in the spelling of `writes`, where names fold; as it is when no glob means it."""
+    for glob in below(definition, definition["writes"]["files"], target):
+        for segments in globs.parse(glob).alternatives:
+            made = _spelled_by(segments, path.split("/"))
+            if means((glob,), raw_of(made)) is not None:
+                return made
+    return path
+
+
+def _spelled_by(segments: Sequence[str], parts: list[str]) -> str:
+    """The parts with the plain segments that a glob begins with in their place."""
+    made = list(parts)
+    for at, (segment, part) in enumerate(zip(segments, parts, strict=False)):
+        if any(char in segment for char in "*?") or fold(raw_of(segment)) != fold(raw_of(part)):
+            break
+        made[at] = segment
+    return "/".join(made)
+
+
+def raw_of(path: str) -> bytes:
+    """The raw bytes of a path."""
+    return path.encode("utf-8", "surrogateescape")
+
+
 def unwritable(definition: Definition, target: bytes, path: str) -> str | None:
     """Why a path may not be written for a target, or None."""
     parts = path.split("/")
@@ -56,7 +81,6 @@ def unwritable(definition: Definition, target: bytes, path: str) -> str | None:
         return f"{path!r} is not a plain path below the workspace"
     if is_state_path(path):
         return f"{path} is a place of the runtime itself"
-    raw = path.encode("utf-8", "surrogateescape")
-    if means(below(definition, definition["writes"]["files"], target), raw) is None:
+    if means(below(definition, definition["writes"]["files"], target), raw_of(path)) is None:
         return f"{path} is outside of writes"
     return None

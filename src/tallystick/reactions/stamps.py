@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.model.records import EventAdmitted, IntentOpened, ReceiptSettled, Record
+from tallystick.reactions.tree import fold
 from tallystick.values import canon
 
 WRITE: Final = "sys/file.write@1"
@@ -56,10 +57,21 @@ class Stamps:
         self._by_path: dict[tuple[str, bytes], list[Stamp]] = {}
         self._by_content: dict[str, dict[tuple[str, bytes], None]] = {}
         self._open: dict[bytes, tuple[str, bytes]] = {}
+        self._folding: dict[str, dict[bytes, list[bytes]]] = {}
+
+    def fold_names(self, workspace_id: str) -> None:
+        """From now on names of a workspace that differ by case mean one file (R3)."""
+        if workspace_id not in self._folding:
+            names = self._folding[workspace_id] = {}
+            for path in self.paths(workspace_id):
+                names.setdefault(fold(path), []).append(path)
 
     def by_path(self, workspace_id: str, path: bytes) -> tuple[Stamp, ...]:
-        """The stamps of a path, newest first."""
-        return tuple(reversed(self._by_path.get((workspace_id, path), ())))
+        """The stamps of a path, newest first; where names fold, those of its other spellings too."""
+        names = self._folding.get(workspace_id)
+        spelled = [path] if names is None else names.get(fold(path), [])
+        rows = (self._by_path.get((workspace_id, each), ()) for each in spelled)
+        return tuple(stamp for stamps in rows for stamp in reversed(stamps))
 
     def by_content(self, content_id: str) -> tuple[Stamp, ...]:
         """The live stamps that announce these bytes, at whatever path."""
@@ -112,6 +124,9 @@ class Stamps:
         place = (stamp.workspace_id, stamp.path)
         rows = self._by_path.setdefault(place, [])
         rows.append(stamp)
+        names = self._folding.get(stamp.workspace_id)
+        if names is not None and stamp.path not in (held := names.setdefault(fold(stamp.path), [])):
+            held.append(stamp.path)
         if len(rows) > PER_PATH_MAX:
             self._forget(place, rows.pop(0))
         if stamp.post_id is not None:
