@@ -69,8 +69,8 @@ def _export(call: Call, options: Options) -> Done:
     if options.get("sign"):
         query["sign"] = "true"
     told = call.ask(Request("GET", filled(W + "/provenance/export", call, {}), query))
-    if options.get("o") is not None:
-        Path(options["o"]).write_text(_text(told), "utf-8")
+    if options.get("output") is not None:
+        Path(options["output"]).write_text(_text(told), "utf-8")
     return Done(told)
 
 
@@ -112,7 +112,7 @@ VERBS = (
             opt("path", "only the run that wrote this file"),
             opt("since", "only from this sequence on", type=int),
             flag("sign", "in a DSSE envelope under the node's key"),
-            opt("o", "write to this file"),
+            click.Option(["-o", "--output"], help="file to write"),
             IN,
         ),
         ANY,

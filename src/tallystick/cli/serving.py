@@ -15,6 +15,7 @@ from typing import Any, Final
 from tallystick.api.app import make_app
 from tallystick.api.serve import Listening, Signals, address_of
 from tallystick.bridges.otel import Tracing
+from tallystick.cli.following import follow, with_reactions
 from tallystick.cli.here import modules_of
 from tallystick.cli.journal import line
 from tallystick.cli.sources import bundle_at, is_python, python_files, signature
@@ -74,7 +75,7 @@ async def _run(serving: Serving) -> dict[str, Any]:
             if serving.bundle is not None:
                 if serving.dev:
                     await is_sound(serving, Path(serving.bundle))
-                await take_up(node, serving, bundle_at(serving.bundle))
+                await take_up(node, serving, _bundle(serving, Path(serving.bundle)))
             listening = Listening(await make_app(node, scheme=address.scheme), address)
             await listening.start()
             serving.say("node.serving", f"serving {listening.url}", url=listening.url)
@@ -125,6 +126,7 @@ async def _until(node: Node, serving: Serving, signals: Signals) -> str:
         reasons["idle"] = _idle(node)
     if serving.dev:
         reasons["watch"] = _watch(node, serving)
+        reasons["follow"] = follow(node, serving.world, serving.say)
         reasons["told"] = _tell(node, serving)
     tasks = {asyncio.ensure_future(each): name for name, each in reasons.items()}
     try:
@@ -198,6 +200,12 @@ async def _tell(node: Node, serving: Serving) -> None:
 # ---- bundles --------------------------------------------------------------------------------
 
 
+def _bundle(serving: Serving, path: Path) -> Bundle:
+    """What is served; a folder with reactions is developed together with them."""
+    made = bundle_at(path)
+    return with_reactions(path, made) if serving.dev else made
+
+
 async def take_up(node: Node, serving: Serving, bundle: Bundle) -> bool:
     """Let the world run this bundle: make it, or activate the bundle if nothing is open.
 
@@ -266,7 +274,7 @@ async def _watch(node: Node, serving: Serving) -> None:
         if now == seen and taken:
             continue
         try:
-            bundle = await asyncio.to_thread(bundle_at, path)
+            bundle = await asyncio.to_thread(_bundle, serving, path)
             if now != seen and not await is_sound(serving, path):
                 taken = True
             else:

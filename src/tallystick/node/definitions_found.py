@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tallystick.node.watch_disk import Disk
@@ -13,7 +13,7 @@ from tallystick.playbooks.finding import BadPlaybook
 from tallystick.reactions.check import check
 from tallystick.reactions.document import Definition, load
 from tallystick.reactions.finding import BadReaction
-from tallystick.reactions.tree import DIRECTORY, Tree, shown
+from tallystick.reactions.tree import DIRECTORY, Tree, shown, unshown
 from tallystick.values.findings import Finding
 from tallystick.values.yaml12 import NotYamlError, read
 
@@ -30,6 +30,7 @@ class Loading:
     findings: tuple[tuple[str, Finding], ...]
     folder_id: bytes | None
     at_ns: int = 0
+    by_file: Mapping[str, Definition] = field(default_factory=dict)
 
     @property
     def hashes(self) -> tuple[str, ...]:
@@ -44,6 +45,9 @@ class Loads:
         self._disk = disk
         self._adapters = adapters
         self._seen: bytes | None = b"never"
+        self._last = Loading((), (), b"never")
+        self.keeps = False
+        """Whether a file that a mistake has come into goes on as it was (`tally dev`)."""
 
     def load(self, tree: Tree) -> Loading | None:
         """What the folder holds now; None when it is as it was."""
@@ -52,7 +56,21 @@ class Loads:
         if folder_id == self._seen:
             return None
         self._seen = folder_id
-        return found_in(self._disk, sorted(tree), self._adapters, folder_id, tree)
+        found = found_in(self._disk, sorted(tree), self._adapters, folder_id, tree)
+        self._last = self._with_kept(found, tree) if self.keeps else found
+        return self._last
+
+    def _with_kept(self, found: Loading, tree: Tree) -> Loading:
+        """With the last good definition of each file that is there and cannot be loaded."""
+        names = {each.name for each in found.definitions}
+        kept = {
+            file: each
+            for file, each in self._last.by_file.items()
+            if file not in found.by_file and unshown(file) in tree and each.name not in names
+        }
+        by_file = {**found.by_file, **kept}
+        definitions = tuple(by_file[file] for file in sorted(by_file))
+        return replace(found, definitions=definitions, by_file=by_file)
 
 
 def found_in(
@@ -67,23 +85,23 @@ def found_in(
     beside, played = _beside(disk, inside)
     profiles, findings = _profiles(disk)
     findings += played
-    definitions: list[Definition] = []
+    loaded: dict[str, Definition] = {}
     for path in inside:
         name = shown(path)
         if path == PROFILES or path.count(b"/") != 1 or not path.endswith((b".yaml", b".yml")):
             continue
         try:
             text = (disk.text(path) or b"").decode()
-            definitions.append(load(text, name, beside, profiles, adapters))
+            loaded[name] = load(text, name, beside, profiles, adapters)
         except BadReaction as why:
             findings += [(name, finding) for finding in why.findings]
         except UnicodeDecodeError:
             findings.append((name, _not_text()))
-    findings += [(finding.path, finding) for finding in check(definitions)]
+    findings += [(finding.path, finding) for finding in check(list(loaded.values()))]
     # What checks refuse is not loaded: a reaction that feeds itself would run before anybody reads.
     refused = {finding.path for _, finding in findings if finding.severity == "error"}
-    kept = tuple(each for each in definitions if each.name not in refused)
-    return Loading(kept, tuple(findings), folder_id, time.time_ns())
+    kept = {file: each for file, each in loaded.items() if each.name not in refused}
+    return Loading(tuple(kept.values()), tuple(findings), folder_id, time.time_ns(), kept)
 
 
 def _beside(disk: Disk, inside: list[bytes]) -> tuple[dict[str, bytes], list[tuple[str, Finding]]]:

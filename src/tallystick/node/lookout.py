@@ -279,6 +279,15 @@ class Lookout:
             self._earlier = Earlier()
         self.loading = found
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the reaction files were read since the start."""
+        return self.loading.folder_id != b""
+
+    def keep_old(self) -> None:
+        """From now on a reaction whose file cannot be loaded goes on as it was."""
+        self._loads.keeps = True
+
     async def _has(self, found: Loading) -> bool:
         body = await self._body()
         held = {row["blob"] for row in body["reactions"].values()}

@@ -5,6 +5,7 @@ Watching begins when the node does, unless it only came to look, and whenever on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,14 +144,20 @@ class Watching:
                     hint=f"loaded: {', '.join(sorted(known)) or 'none'}",
                 )
         hashes = sorted(known[name] for name in (reactions or known))
+        await self.pin(kept, hashes, principal, follow=follow)
+        return hashes
+
+    async def pin(
+        self, kept: Kept, hashes: Sequence[str], principal: str, *, follow: bool | None = None
+    ) -> None:
+        """Trust definitions by their hash; `follow` says whether later edits are trusted too."""
         value = {
             "workspace_id": kept.workspace_id,
-            "definitions": hashes,
+            "definitions": list(hashes),
             "follow": follow,
             "principal": principal,
         }
         await self._submit(kept.world, "sys/WorkspaceTrust@1", value)
-        return hashes
 
     async def _submit(self, world: str, schema: str, value: dict[str, Any]) -> int:
         sample = self._node.clock.sample()

@@ -162,7 +162,8 @@ def _spelling(setting: Setting, path: str) -> str:
     if not setting.manifest.get("folding"):
         return path
     wanted, scope = fold(raw_path(path)), (setting.definition, setting.target)
-    for at in (*setting.known, *(at for at, _ in setting.manifest["outputs"])):
+    earlier: list[str] = [*setting.known, *(at for at, _ in setting.manifest["outputs"])]
+    for at in earlier:
         if fold(raw_path(at)) == wanted and scopes.unwritable(*scope, at) is None:
             return at
     return scopes.spelled(*scope, path)

@@ -49,7 +49,7 @@ def inputs_of(
         frames[kind] = head.facts(bare)
         placed.append(([seen.workspace_id, shown(target)], kind, head.told["content_id"]))
     outputs = _outputs(seen, definition)
-    body = {
+    body: dict[str, Any] = {
         "$type": "manifest@1",
         "files": files.names,
         "frames": frames,
