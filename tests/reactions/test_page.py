@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,16 @@ class Reader:
         return self.type(command, "--json").value
 
 
-# tidy: the page, from its beginning to its end.
 @pytest.mark.clause("F-02", "F-06", "F-07", "X-25")
-def test_the_page_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
     """X-25: each command of the page works as it is printed, in its order."""
-    monkeypatch.chdir(Path(shutil.copytree(EXAMPLE, tmp_path / "docs")))
-    me = Reader()
+    with chdir(shutil.copytree(EXAMPLE, tmp_path / "docs")):
+        follow(Reader())
+
+
+# tidy: the page, from its beginning to its end.
+def follow(me: Reader) -> None:
+    """What a newcomer types, and what is seen of it."""
     me.type("tally reaction check DIR")
     me.type("tally workspace add DIR")
     me.type("tally workspace trust DIR")

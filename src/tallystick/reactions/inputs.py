@@ -58,8 +58,7 @@ def inputs_of(
         "outputs": outputs.names,
         "git_commit": seen.git_commit,
     }
-    if seen.folding:
-        body["folding"] = True
+    body |= {"folding": True} if seen.folding else {}
     data = canon.encode(body)
     pages = {page.hash: page.data for page in (*files.pages, *outputs.pages)}
     return Inputs(data, canon.hash_of(data), files.digest(placed, params), pages)

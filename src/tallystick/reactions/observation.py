@@ -100,7 +100,7 @@ class Observation:
     earlier: Earlier = field(default_factory=Earlier, compare=False)
 
     def __post_init__(self) -> None:
-        """Whoever asks for the stamps of a name gets those of all its spellings, where they fold."""
+        """Where names fold, the stamps of a name are those of all its spellings."""
         if self.folding:
             self.stamps.fold_names(self.workspace_id)
 

@@ -67,7 +67,7 @@ class Stamps:
                 names.setdefault(fold(path), []).append(path)
 
     def by_path(self, workspace_id: str, path: bytes) -> tuple[Stamp, ...]:
-        """The stamps of a path, newest first; where names fold, those of its other spellings too."""
+        """The stamps of a path, newest first; where names fold, of its other spellings too."""
         names = self._folding.get(workspace_id)
         spelled = [path] if names is None else names.get(fold(path), [])
         rows = (self._by_path.get((workspace_id, each), ()) for each in spelled)
