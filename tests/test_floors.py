@@ -79,9 +79,20 @@ def test_the_kernel_kills_its_mutants():
         assert len(each["why"].split()) >= 3, each
 
 
-def test_both_reports_name_their_commit():
+def test_the_guards_of_reactions_kill_their_mutants():
+    """RX-01: every site of the guards was tried, and whatever lived is excused with a reason."""
+    figures = report("mutation-guards.json")
+    assert figures["mutants"] == figures["sites"] >= 100
+    assert figures["killed"] + len(figures["equivalent"]) == figures["mutants"]
+    assert (figures["survived"], figures["survivors"]) == (0, [])
+    for each in figures["equivalent"]:
+        assert each["mutant"].startswith("guards.py: ")
+        assert len(each["why"].split()) >= 3, each
+
+
+def test_all_reports_name_their_commit():
     """ST-14: a figure without the commit it was taken from says nothing."""
-    for name in ("coverage.json", "mutation.json"):
+    for name in ("coverage.json", "mutation.json", "mutation-guards.json"):
         commit = report(name)["commit"].removesuffix("+")
         assert len(commit) == 12, name
         int(commit, 16)
