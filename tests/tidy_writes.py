@@ -50,7 +50,7 @@ def _mode(call: ast.Call) -> str:
     return "".join(str(w.value) for w in words if isinstance(w, ast.Constant))
 
 
-def _writes(node: ast.AST) -> bool:
+def _writes(node: ast.expr) -> bool:
     match node:
         case ast.Attribute(attr=attr) if attr in _FLAGS:
             return True
@@ -66,7 +66,8 @@ def _writes(node: ast.AST) -> bool:
 
 def writing(source: Source) -> list[int]:
     """The lines of a file that open for writing, or change a name."""
-    return sorted({node.lineno for node in ast.walk(source.tree) if _writes(node)})
+    parts = (node for node in ast.walk(source.tree) if isinstance(node, ast.expr))
+    return sorted({node.lineno for node in parts if _writes(node)})
 
 
 def place_of(path: str) -> str | None:
