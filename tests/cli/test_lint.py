@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tallystick.cli.lint import run
+from tests.cli.runs import tally
+from tests.modules.mistakes import MISTAKES
 from tests.workflow.apps import ORDER
 from tests.workflow.test_flows import SAGA
 
@@ -139,3 +141,13 @@ def test_a_schema_that_forgets_is_told(tmp_path: Path, source: str, found: list[
     spoken = [each for each in findings if each["code"] == "TL502"]
     assert [each["message"][: len(text)] for each, text in zip(spoken, found, strict=True)] == found
     assert all(each["line"] == 4 and each["level"] == "warning" for each in spoken)
+
+
+def test_a_finding_is_one_line(tmp_path: Path) -> None:
+    """AU-15: file, line, code, what and what to do stand in one line: editors read it."""
+    path = tmp_path / "app.py"
+    path.write_bytes(MISTAKES["state of anything"].source)
+    done = tally("lint", str(path))
+    assert done.code == 2
+    said = "app.py:6: TL302 Guest.visits: object has no canonical form"
+    assert done.out.splitlines() == [f"{said} (use Decimal, or Json for free-form data)"]

@@ -76,11 +76,13 @@ def report(console: Console, value: Any) -> None:
     """One line for each finding, and what each workflow asks for."""
     for each in value["findings"]:
         line = f"{each['path']}:{each['line']}: {each['code']} {each['message']}"
-        console.print(escape(f"{line} ({each['hint']})"))
+        # Whole lines: editors and grep read them.
+        console.print(escape(f"{line} ({each['hint']})"), soft_wrap=True)
     for each in value["inferred"]:
         asks = ", ".join([*each["effects"], *each["reads"], *each["children"]]) or "nothing"
         caps = ", ".join(each["caps"]) or "none"
-        console.print(escape(f"{each['workflow']} asks for {asks}; capabilities: {caps}"))
+        said = f"{each['workflow']} asks for {asks}; capabilities: {caps}"
+        console.print(escape(said), soft_wrap=True)
 
 
 VERBS = (
