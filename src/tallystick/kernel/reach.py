@@ -72,6 +72,11 @@ class Marks:
         if root != EMPTY:
             self._trie(root, lambda _value: None)
 
+    def prepared(self, name: str, root: bytes) -> None:
+        """What the next snapshot of a store will name."""
+        if root != EMPTY:
+            self._trie(root, self._leaf_marker(name))
+
     def tail(self, frames: Iterable[Sealed]) -> None:
         """Everything that journal frames name."""
         for frame in frames:

@@ -69,6 +69,21 @@ def take(world: World, given: TakeSnapshot) -> Frame:
     return draft.frame(Answer("snapshot", world.seq + 1), snapshot=plan)
 
 
+def prepare(world: World, most: int) -> bool:
+    """Do some of the work of the next snapshot now; False when hardly any is left.
+
+    Its nodes are staged like every blob, and until a snapshot names them only the world knows them.
+    """
+    for store in world.stores().values():
+        made = store.prepare(most)
+        if made is not None:
+            for digest, data in made.nodes.items():
+                world.blobs.put(digest, data)
+            world.nodes.keep(made.branches)
+            return True
+    return False
+
+
 def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
     roots: dict[str, bytes] = {}

@@ -7,19 +7,22 @@ Neither cache size nor eviction can change a root, because the root is computed 
 delta alone.
 A delta entry becomes clean only by `promote`, which the driver calls after the snapshot is
 durable (I20).
+Long before that, `prepare` may merge the delta part by part into a root on the way (`ahead`): the
+shape of a trie depends on its content alone, so the snapshot ends at the same root, only sooner.
 """
 
 # tidy: a store and the calendar over one: the live head of a trie on one page.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, Written, change, lookup, scan
 
 T = TypeVar("T")
+ROUNDS: Final = 2  # over what is dirty, before a snapshot
 
 Encode = Callable[[T, dict[bytes, bytes]], bytes]
 """Gives an entry's leaf value; what it keeps beside its leaf goes into the second argument."""
@@ -44,10 +47,14 @@ class Store(Generic[T]):
         "_encode",
         "_hot",
         "_marked",
+        "_merged",
         "_most",
         "_nodes",
         "_path_of",
+        "_round",
+        "_rounds",
         "_touched",
+        "ahead",
         "delta",
         "root",
     )
@@ -73,6 +80,11 @@ class Store(Generic[T]):
         self._marked = 0
         self.root = root
         self._absent: bytes | None = None  # the last key that the index did not have
+        # What of the delta stands in the root `ahead` as it is now, and what is to be merged next.
+        self.ahead: bytes | None = None
+        self._merged: dict[bytes, None] = {}
+        self._round: list[bytes] = []
+        self._rounds = 0
         self.delta: dict[bytes, T | None] = {}
 
     def get(self, key: bytes) -> T | None:
@@ -102,6 +114,8 @@ class Store(Generic[T]):
         """The entry for changing in place: from here on it is dirty."""
         if self._touched is not None:
             self._touched[key] = self._marked
+        if self._merged:
+            self._merged.pop(key, None)
         found: T | None = self.delta.get(key, _CLEAN)
         if found is not _CLEAN:
             return found
@@ -115,6 +129,8 @@ class Store(Generic[T]):
         """Write an entry."""
         if self._touched is not None:
             self._touched[key] = self._marked
+        if self._merged:
+            self._merged.pop(key, None)
         self._hot.pop(key, None)
         self.delta[key] = entry
 
@@ -122,8 +138,10 @@ class Store(Generic[T]):
         """Delete an entry."""
         if self._touched is not None:
             self._touched[key] = self._marked
+        if self._merged:
+            self._merged.pop(key, None)
         self._hot.pop(key, None)
-        if self.root == EMPTY and self._touched is None:
+        if self.root == EMPTY and self._touched is None and self.ahead is None:
             self.delta.pop(key, None)
         else:
             # A snapshot on its way may hold the entry: the delete must outlive its promotion.
@@ -131,7 +149,7 @@ class Store(Generic[T]):
 
     def take(self, key: bytes) -> T | None:
         """Delete an entry, and give it a last time."""
-        if self.root == EMPTY and self._touched is None:
+        if self.root == EMPTY and self._touched is None and self.ahead is None:
             return self.delta.pop(key, None)  # nothing is clean above an empty index
         found = self.get(key)
         self.remove(key)
@@ -156,16 +174,44 @@ class Store(Generic[T]):
 
     def written(self) -> Written:
         """The root with the delta applied, and the blobs that are new; changes nothing."""
-        if not self.delta:
-            return Written(self.root, {}, {})
-        encode, path_of = self._encode, self._path_of
+        if self.ahead is None:
+            return self._changed_by(self.root, self.delta)
+        merged = self._merged
+        return self._changed_by(self.ahead, [key for key in self.delta if key not in merged])
+
+    def _changed_by(self, root: bytes, keys: Collection[bytes]) -> Written:
+        if not keys:
+            return Written(root, {}, {})
+        encode, path_of, delta = self._encode, self._path_of, self.delta
         beside: dict[bytes, bytes] = {}
         changes = {
-            path_of(key): None if entry is None else encode(entry, beside)
-            for key, entry in self.delta.items()
+            path_of(key): None if (entry := delta[key]) is None else encode(entry, beside)
+            for key in keys
         }
-        made = change(self._nodes, self.root, changes)
+        made = change(self._nodes, root, changes)
         made.nodes.update(beside)
+        return made
+
+    def prepare(self, most: int) -> Written | None:
+        """Merge at most so many dirty entries into `ahead`; None when fewer than that are left.
+
+        What is touched again and again is not merged again and again: two rounds are all.
+
+        The caller stages the blobs that are new before it asks anything else.
+        Neighbours in the trie go together, so that nearly no node is written twice.
+        """
+        merged, delta = self._merged, self.delta
+        if not self._round:
+            if len(delta) - len(merged) < most or self._rounds == ROUNDS:
+                return None
+            self._rounds += 1
+            left = (key for key in delta if key not in merged)
+            self._round = sorted(left, key=self._path_of, reverse=True)
+        keys, self._round = self._round[-most:], self._round[:-most]
+        keys = [key for key in keys if key in delta and key not in merged]
+        made = self._changed_by(self.root if self.ahead is None else self.ahead, keys)
+        self.ahead = made.root
+        merged.update(dict.fromkeys(keys))
         return made
 
     def mark(self, seq: int) -> None:
@@ -181,7 +227,10 @@ class Store(Generic[T]):
         """
         touched = self._touched or {}
         self.root = root
-        self._absent = None
+        self._absent = self.ahead = None
+        self._merged.clear()
+        self._round.clear()
+        self._rounds = 0
         for key in keys:
             if key in self.delta and touched.get(key, -1) < seq:
                 entry = self.delta.pop(key)

@@ -113,7 +113,9 @@ def _tail_marks(hosted: Hosted, marked: Marked, frames: list[Sealed]) -> frozens
     marks = Marks(blobs, partial(Catalogues().load, blobs=blobs))
     marks.manifest(marked.manifest)
     marks.tail(frames)
-    for store in hosted.driver.world.stores().values():
+    for name, store in hosted.driver.world.stores().items():
+        if store.ahead is not None:
+            marks.prepared(name, store.ahead)
         # The live world may still read the index of a snapshot that was just thinned out.
         if store.root not in marked.kept:
             marks.index(store.root)

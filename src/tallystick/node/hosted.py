@@ -22,8 +22,8 @@ class Hosted:
     """
 
     __slots__ = (
-        "clock_after_ns", "driver", "reopen", "rests_until_ns", "snapped", "staged_ns", "taken",
-        "taken_bytes"
+        "clock_after_ns", "driver", "reopen", "rests_until_ns", "seen", "snapped", "staged_ns",
+        "taken", "taken_bytes"
     )  # fmt: skip
 
     def __init__(self, driver: Driver, reopen: Callable[[Head], Driver], snapped: int) -> None:
@@ -32,6 +32,7 @@ class Hosted:
         self.snapped = snapped
         long = driver.world.seq - snapped >= _LONG
         self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
+        self.seen = driver.world.seq  # where it stood at the last commit
         self.staged_ns = 0
         self.clock_after_ns = 0
         # How much of the ingress lane was handled, for whoever bounds the lane.
