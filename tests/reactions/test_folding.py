@@ -55,6 +55,22 @@ def test_s23_the_scope_s_spelling_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("F-12")
+def test_s23_each_file_has_its_own_spelling(tmp_path: Path) -> None:
+    """S23: of two files a later run finds each by its earlier spelling; both are written again."""
+    line = '  - {name: too, file.write: {path: "OUT/y", content: "{{ actions.in.text }}"}}\n'
+    with at_desk(tmp_path / "w", WRITER + line) as desk:
+        desk.folding = True
+        edited(desk, "1", "2")
+        assert [run["outcome"] for run in desk.runs()] == ["complete", "complete"]
+        assert sorted(desk.stamps.paths(WS)) == [b"Out/x", b"Out/y"]
+        late = Stamps()
+        for stamp in desk.stamps.entries():
+            late.add(stamp)
+        late.fold_names(WS)
+        assert late.by_path(WS, b"oUT/X") == desk.stamps.by_path(WS, b"Out/x") != ()
+
+
+@pytest.mark.clause("F-12")
 def test_s23_elsewhere_another_case_is_another_file(tmp_path: Path) -> None:
     """S23, S47: where names do not fold, out/x is out of scope, and nothing is written."""
     with at_desk(tmp_path / "w", WRITER) as desk:
@@ -72,6 +88,7 @@ def test_s23_elsewhere_another_case_is_another_file(tmp_path: Path) -> None:
         ("Out/**", "out/x", "Out/x"),
         ("Out/**", "OUT/Deep/X", "Out/Deep/X"),
         ("{Out,Gen}/*.md", "gen/a.md", "Gen/a.md"),
+        ("Out/X", "out/x", "Out/X"),
         ("Out/A/*.md", "out/a/b.MD", None),
         ("Out/**", "other/x", None),
         ("Out/**", "out/../x", None),
