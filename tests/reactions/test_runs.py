@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tallystick.executors.base import Failed
+from tallystick.kernel.quiescence import quiescence
 from tallystick.model.records import IntentDenied, IntentOpened
-from tallystick.reactions import cell_workspace, rows, runs
+from tallystick.reactions import cell_run, cell_workspace, rows, runs
 from tallystick.reactions.document import load
 from tallystick.reactions.finding import BadReaction
 from tests.reactions.desk import Desk
@@ -70,6 +71,26 @@ def test_s39_a_late_result_is_refused(root: Path) -> None:
         with pytest.raises(runs.TerminalRunError) as refused:
             runs.append(body["attempts"][0], {"name": "late"})
         assert (refused.value.code, refused.value.status) == ("run.terminal", 409)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_run_that_ended_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """RX-18: the clock of a run ends with it, or an upgrade would wait; control: it goes on."""
+    if not stops:
+        monkeypatch.setattr(cell_run, "_stop_clock", lambda _turn, _body: None)
+    with at_desk(tmp_path / "w", FIVE.replace("EXTRA", "")) as desk:
+        begun(desk)
+        desk.rest()
+        assert [run["outcome"] for run in desk.runs()] == ["complete"]
+        assert not desk.records(IntentDenied)
+        opened = [
+            each.detail["effect"]
+            for each in quiescence(desk.driver.world)
+            if each.kind == "intent_open"
+        ]
+        assert opened == ([] if stops else ["sys/timer.set@1"])
 
 
 @pytest.mark.clause("F-08", "F-13")

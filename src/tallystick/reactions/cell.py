@@ -18,6 +18,7 @@ Body = dict[str, Any]
 # Why a value does not fit a schema of the active manifest, or None.
 Misfit = Callable[[str, Any], str | None]
 TIMER: Final = "sys/timer.set@1"
+CANCEL: Final = "sys/effect.cancel@1"
 MS: Final = 1_000_000
 
 
@@ -65,6 +66,11 @@ class Turn:
     def timer(self, ref: str, at_ns: int) -> None:
         """Ask to be woken; the receipt has the reference."""
         self.ask(Asked(TIMER, {"deliver_at_ns": at_ns, "key": None}, ref, "timer"))
+
+    def cancel(self, ref: str) -> None:
+        """Give up on what was asked under a reference."""
+        params = {"intent": None, "issuer_ref": ref}
+        self.ask(Asked(CANCEL, params, f"cancelled:{ref}", "plain"))
 
     def keep(self, value: Any) -> dict[str, str]:
         """Keep a value as a blob and give what a body holds of it."""

@@ -119,8 +119,10 @@ def _begin(turn: Turn, body: Body, kind: str) -> None:
     if guards.is_fan_out(definition):
         finish(turn, body, runs.FAILED, "fanout_cap")
         return
-    turn.timer(f"end:{number}", turn.now_ns + definition["limits"]["duration_ms"] * MS)
     _advance(turn, body)
+    if body["cursor"] is not None:
+        turn.timer(f"end:{number}", turn.now_ns + definition["limits"]["duration_ms"] * MS)
+        body["cursor"] = {**body["cursor"], "timed": True}
 
 
 # ---- going on -------------------------------------------------------------------------------
@@ -175,6 +177,7 @@ def finish(turn: Turn, body: Body, state: str, code: str | None) -> None:
     ended = {"now_ns": turn.now_ns, "code": code, "result": None}
     attempt = runs.finish(body["attempts"][-1], state, ended)
     body["attempts"][-1] = attempt
+    _stop_clock(turn, body)
     body["cursor"] = None
     made: dict[str, list[Any]] = {}
     for action in attempt["actions"]:
@@ -215,6 +218,12 @@ def finish(turn: Turn, body: Body, state: str, code: str | None) -> None:
     )
 
 
+def _stop_clock(turn: Turn, body: Body) -> None:
+    """A timer that nobody waits for would keep the world from resting."""
+    if (body["cursor"] or {}).get("timed", False):
+        turn.cancel(f"end:{len(body['attempts'])}")
+
+
 def _ended_check(turn: Turn, body: Body) -> None:
     """The outputs were looked at: they stand, or the recorded bytes are written again."""
     if body["cursor"] is not None:
@@ -236,8 +245,11 @@ def _receipt(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
     ref = given["issuer_ref"] or ""
     word, _, rest = ref.partition(":")
     cursor = body["cursor"]
+    if word == "cancelled":
+        return
     if word == "end":
         if cursor is not None and "open" in cursor and int(rest) == len(body["attempts"]):
+            body["cursor"] = {**cursor, "timed": False}
             finish(turn, body, runs.FAILED, "run.timeout")
     elif cursor is None or ref not in cursor.get("open", cursor.get("reads", {})):
         _late(turn, body, ref)

@@ -29,7 +29,8 @@ def caps_of(definition: Definition, workspace_id: str, target: bytes) -> dict[st
     reads = scopes.below(definition, definition["reads"]["files"], target)
     writes = scopes.below(definition, definition["writes"]["files"], target)
     used = {action["kind"] for action in definition["actions"]}
-    made: dict[str, Any] = {"timer": _grant("timer", None)}
+    # Its clock is set by the first and stopped by the second.
+    made: dict[str, Any] = {slot: _grant(slot, None) for slot in ("timer", "plain")}
     # Outputs are read again, to see whether they still stand as recorded (R8).
     if reads or writes:
         made["read"] = _grant("read", _file(workspace_id, ["read"], [*reads, *writes]))
@@ -42,7 +43,7 @@ def caps_of(definition: Definition, workspace_id: str, target: bytes) -> dict[st
         if kind in used and slot not in ("read", "write"):
             made[slot] = _grant(slot, _params(definition, kind))
     if "playbook.run" in used:
-        made |= {slot: _grant(slot, None) for slot in ("plain", "human")}
+        made["human"] = _grant("human", None)
         made |= {kind: _grant(kind, params or None) for kind, params in _allowed(definition)}
     for row in definition["adapters"].values():
         made[row["slot"]] = _grant(row["slot"], row.get("cap"))
