@@ -42,13 +42,14 @@ TABLE = {
     "Diverged": ("replay.diverged", 500, 4),
     "ReplayDiverged": ("replay.diverged", 500, 4),
     "JournalCorrupt": ("journal.corrupt", 500, 4),
+    "BlobLost": ("journal.blob_lost", 503, 4),
 }
 # By whose fault: statuses and exit codes that a class under it may have.
 FAMILIES = {
     "Rejected": ({400, 401, 403, 404, 405, 408, 409, 413, 415, 416, 421, 422, 431}, {1, 2}),
     "Fault": ({422}, {1}),
     "Unavailable": ({429, 503, 507}, {3}),
-    "Diverged": ({500}, {4}),
+    "Diverged": ({500, 503}, {4}),
 }
 CODE = re.compile(r"[a-z_]+\.[a-z_]+|P\d{3}|TL\d{3}")
 
