@@ -18,6 +18,7 @@ from tallystick.journal.sqlite import SqliteJournal
 from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted
 from tallystick.node import host, reruns, whatif
+from tallystick.node.config import Config
 from tallystick.node.node import Node
 from tallystick.node.worlds import ForkOrder
 from tests import orders
@@ -62,6 +63,11 @@ async def parent_of(node: Node) -> str:
     return world
 
 
+def hurried(base: Path) -> Config:
+    """Settings of a node that waits for nobody when it stops."""
+    return config(base, node={"drain_s": 0})
+
+
 def stuck() -> Bank:
     async def act(_job: Job) -> Outcome:
         await asyncio.Event().wait()
@@ -95,7 +101,7 @@ def enumerated(base: Path, make: Make) -> tuple[set[Found], int]:
 
     async def main() -> tuple[list[Deed], int, int]:
         with watched() as vfs:
-            async with running(config(base / "node"), stuck(), vfs=vfs.name) as node:
+            async with running(hurried(base / "node"), stuck(), vfs=vfs.name) as node:
                 parent = await parent_of(node)
                 mark = len(vfs.log)
                 world = await make(node, parent)
@@ -121,7 +127,7 @@ def enumerated(base: Path, make: Make) -> tuple[set[Found], int]:
 
 async def found(data: Path) -> Found:
     bank = stuck()
-    async with running(config(data), bank) as node:
+    async with running(hurried(data), bank) as node:
         parent = node.resolve("parent")
         made = node.names.get("made")
         seq = None if made is None else await node.look(made, lambda live: live.seq)
@@ -160,7 +166,7 @@ def test_a_name_is_promised_once(tmp_path: Path) -> None:
     """
 
     async def main() -> None:
-        async with running(config(tmp_path), stuck()) as node:
+        async with running(hurried(tmp_path), stuck()) as node:
             parent = await parent_of(node)
 
             async def count() -> int:
@@ -190,7 +196,7 @@ def test_cancelled_between_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plain = reruns.written  # type: ignore[attr-defined]
 
     async def main() -> None:
-        async with running(config(tmp_path), stuck()) as node:
+        async with running(hurried(tmp_path), stuck()) as node:
             parent = await parent_of(node)
             before = len(await node.read(lambda reader: reader.worlds()))
             reached = asyncio.Event()

@@ -74,22 +74,19 @@ def test_s39_a_late_result_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_run_that_ended_leaves_nothing_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool
-) -> None:
+def test_a_run_that_ended_leaves_nothing_open(tmp_path: Path, stops: bool) -> None:
     """RX-18: the clock of a run ends with it, or an upgrade would wait; control: it goes on."""
-    if not stops:
-        monkeypatch.setattr(cell_run, "_stop_clock", lambda _turn, _body: None)
-    with at_desk(tmp_path / "w", FIVE.replace("EXTRA", "")) as desk:
+    stop = cell_run._stop_clock if stops else lambda _turn, _body: None
+    with (
+        planted(cell_run, "_stop_clock", stop),
+        at_desk(tmp_path / "w", FIVE.replace("EXTRA", "")) as desk,
+    ):
         begun(desk)
         desk.rest()
         assert [run["outcome"] for run in desk.runs()] == ["complete"]
         assert not desk.records(IntentDenied)
-        opened = [
-            each.detail["effect"]
-            for each in quiescence(desk.driver.world)
-            if each.kind == "intent_open"
-        ]
+        found = quiescence(desk.driver.world)
+        opened = [each.detail["effect"] for each in found if each.kind == "intent_open"]
         assert opened == ([] if stops else ["sys/timer.set@1"])
 
 

@@ -19,6 +19,7 @@ from tallystick.values import canon
 from tallystick.values.names import is_reserved
 
 PENDING: Final = ("suspend", "cancel", "reissue")
+_PATIENCE_S: Final = 5.0  # for cells that are ready, when somebody asks for a snapshot
 
 
 async def list_worlds(request: Request) -> Response:
@@ -188,6 +189,6 @@ def _snapshot(row: SnapshotRow) -> dict[str, Any]:
 async def take_snapshot(request: Request) -> Response:
     """POST W/snapshots: pin the roots of now."""
     body = request.read(NewSnapshot)
-    await request.node.snapshot(request.world, pin=body.pin)
+    await request.node.snapshot(request.world, pin=body.pin, wait_s=_PATIENCE_S)
     rows = await request.node.read(lambda reader: reader.snapshots(request.world))
     return Response(201, _snapshot(rows[-1]))

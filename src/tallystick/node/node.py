@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tallystick.errors import (
@@ -70,7 +70,6 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
     from tallystick.node.watching import Watching
     from tallystick.node.work import Work
 
-_SNAPSHOT_WAIT_S: Final = 5.0  # for cells that are ready, when somebody asks for one
 T = TypeVar("T")
 
 _UPGRADING_MS = 1000
@@ -412,18 +411,18 @@ class Node:
                 hint="letters, digits, '-', '_' and '.', at most 64, a letter first",
             )
 
-    async def snapshot(self, world: str, *, pin: bool = False) -> int:
+    async def snapshot(self, world: str, *, pin: bool = False, wait_s: float = 0.0) -> int:
         """Take a snapshot once nothing is ready; its sequence.
 
         Refuses with `snapshot.busy` when cells were ready for as long as it waits.
         """
-        answer = await self._snapped(world)
+        answer = await self._snapped(world, wait_s)
         if pin:
             await self.write(lambda journal: journal.pin(world, answer.seq - 1))
         return answer.seq
 
-    async def _snapped(self, world: str) -> Answer:
-        until = self.loop.time() + _SNAPSHOT_WAIT_S
+    async def _snapped(self, world: str, wait_s: float) -> Answer:
+        until = self.loop.time() + wait_s
         while True:
             try:
                 return await self.one(world, TakeSnapshot(self.clock.sample()))
