@@ -343,7 +343,10 @@ class Engine:
             world = hosted.driver.world
             recorded, hosted.seen = world.seq - hosted.seen, world.seq
             if hosted.lacks(self._pace.snapshot_every * 3 // 4) and self._may_snap(hosted):
-                prepare(world, max(_PREPARED, _FASTER * recorded))
+                try:
+                    prepare(world, max(_PREPARED, _FASTER * recorded))
+                except JournalCorrupt as why:
+                    self._stop(hosted.driver, why)
 
     def _snapshot(self, hosted: Hosted) -> None:
         self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
