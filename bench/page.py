@@ -69,6 +69,9 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 READING = """\
+The pace is what this machine does of the one on which the goals were set, by a fixed piece of work
+of the standard library around each measurement (ADR 0026): an absolute goal is judged at the pace
+of one, a ratio of one run as it is.
 `one core` is units per second of processor time, which neighbours stretch less than the wall clock
 (they still share its caches); it decides.
 `windows` is the wall clock in the lower quartile of short windows, median of the rounds; `best` is
@@ -130,6 +133,7 @@ def page(run: Mapping[str, Any], profile: Mapping[str, list[tuple[str, float]]])
 def _run(run: Mapping[str, Any]) -> list[str]:
     where, load = run["host"], run["load"]
     built = "compiled" in run["paths"]
+    paces = [each["pace"] for each in (*run["paths"].values(), *run["workloads"].values())]
     paths = "pure and compiled by turns" if built else "pure only: the compiled path was not built"
     changed = " with changes" if run["changed"] else ""
     return [
@@ -140,6 +144,7 @@ def _run(run: Mapping[str, Any]) -> list[str]:
             f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
             f"{where['system']}; load average {load[0]} before and {load[1]} after."
         ),
+        f"Pace: {min(paces):.2f} to {max(paces):.2f}.",
         "",
     ]
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import curves, goals, page, sampled, workloads
+from bench.paced import paced
 from bench.windows import host
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,7 +80,11 @@ SIZES = {
 
 
 def program(name: str, path: str, *arguments: str) -> dict[str, Any]:
-    """The JSON that a program of this folder prints, on one path."""
+    """The JSON that a program of this folder prints, on one path, with the pace around it."""
+    return paced(lambda: _program(name, path, *arguments))
+
+
+def _program(name: str, path: str, *arguments: str) -> dict[str, Any]:
     environment = {**os.environ, "TALLY_PURE": "1" if path == "pure" else "0"}
     command = [sys.executable, str(ROOT / "bench" / name), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -118,6 +123,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
             "median": round(median(rates)),
             "total_best": max(each[name]["rate_total"] for each in rounds),
             "core": round(median(1e6 / each[name]["us_cpu"] for each in rounds)),
+            "paced": round(median(1e6 / each[name]["us_cpu"] / each["pace"] for each in rounds)),
             "us_cpu": min(each[name]["us_cpu"] for each in rounds),
             "to_l1": round(
                 median(each["l1"]["us_cpu"] / each[name]["us_cpu"] for each in rounds), 3
@@ -130,6 +136,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     made["k5"] = {name: min(each["k5"][name] for each in rounds) for name in fields}
     made["k5"] |= {f"{n}_ns": min(each["k5"][f"{n}_ns"] for each in rounds) for n in fields}
     made["bytes_per_tick"] = rounds[0]["bytes_per_tick"]
+    made["pace"] = median(each["pace"] for each in rounds)
     return made
 
 

@@ -5,28 +5,40 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
 
 from tallystick.cli import show
+from tallystick.cli.pace import SECONDS, Pace, pace_of
 from tallystick.cli.verb import NO, OK, Done, Options, Verb, arg, flag, opt
 from tallystick.errors import Rejected
 
 NAMES: Final = ("disk", "lone", "batch", "ticks", "admit")
+QUICK_S: Final = 0.5
 LONG: Final = ("prove", "fork")  # minutes: only by name
 
 
 def _bench(call: Any, options: Options) -> Done:
     from tallystick.cli.measure import measure  # noqa: PLC0415  # a node is a heavy import
 
+    call.say("measuring the pace of this machine ...")
+    with TemporaryDirectory(prefix=".tally-bench-", dir=call.base) as folder:
+        pace = pace_of(Path(folder), QUICK_S if options["quick"] else SECONDS)
     floors = floors_of(options["floors"]) if options["floors"] else {}
     wanted = (options["name"],) if options["name"] else NAMES
     rows = measure(call.base, wanted, quick=options["quick"], say=call.say)
-    under = below(rows, floors)
+    under = below(rows, floors, pace)
     for line in under:
         call.say(line)
-    told = {"items": rows, "next": None, "quick": options["quick"], "below": under}
+    told = {
+        "items": rows,
+        "next": None,
+        "quick": options["quick"],
+        "pace": {**pace._asdict(), "least": pace.least},
+        "below": under,
+    }
     return Done(told, NO if under else OK)
 
 
@@ -44,12 +56,14 @@ def floors_of(path: str) -> Mapping[str, float]:
     return {str(name): float(least) for name, least in found.items()}
 
 
-def below(rows: list[dict[str, Any]], floors: Mapping[str, float]) -> list[str]:
-    """A line for each rate that is lower than its floor."""
+def below(rows: list[dict[str, Any]], floors: Mapping[str, float], pace: Pace) -> list[str]:
+    """A line for each rate that is lower than its floor at the pace of this machine."""
+    least = {name: floor * pace.least for name, floor in floors.items()}
     return [
-        f"{row['name']}: {row['value']:,} {row['unit']} is below {floors[row['name']]:,}"
+        f"{row['name']}: {row['value']:,} {row['unit']} is below {least[row['name']]:,.0f}"
+        f" ({floors[row['name']]:,.0f} at a pace of {pace.least})"
         for row in rows
-        if row["value"] < floors.get(row["name"], 0)
+        if row["value"] < least.get(row["name"], 0)
     ]
 
 
@@ -64,11 +78,21 @@ VERBS = (
             opt("floors", "file of least rates; below one of them the answer is no"),
         ),
         {
-            "items": [{"name": str, "unit": str, "value": float, "n": int, "says": str}],
+            "items": [
+                {
+                    "name": str,
+                    "unit": str,
+                    "value": float,
+                    "paced": (float, None),
+                    "n": int,
+                    "says": str,
+                }
+            ],
             "next": None,
             "quick": bool,
+            "pace": {"cpu": float, "sync": float, "least": float},
             "below": [str],
         },
-        show.columns("name", "value", "unit", "n", "says"),
+        show.columns("name", "value", "paced", "unit", "n", "says"),
     ),
 )

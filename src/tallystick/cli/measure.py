@@ -1,7 +1,7 @@
 """Figures of a machine: commits of the disk, events and ticks of a node, in a folder of its own.
 
 Each figure is taken with the parts that ship: the journal with its syncs, the node, its threads.
-Nothing is compared here; floors and ratios are the business of the project's own benchmarks.
+`paced` is what the figure would be on the machine of the goals, by the pace taken around it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tallystick.cli import measure_upgrade
 from tallystick.cli.here import modules_of
 from tallystick.cli.init import template
 from tallystick.cli.measure_admit import admit_figure
+from tallystick.cli.pace import cpu_pace
 from tallystick.kernel.inputs import Submit
 from tallystick.modules.source import bundle_of
 from tallystick.node.config import config_of
@@ -29,6 +30,10 @@ from tallystick.node.node import Node
 EVENT: Final = "demo/Greet@1"
 BATCH: Final = 100
 GUESTS: Final = 64
+PROBE_S: Final = 0.25
+
+TIMES: Final = ("us",)
+BY_DISK: Final = ("commits/s", "ms")
 
 Row = dict[str, Any]
 
@@ -42,8 +47,19 @@ def measure(
         if name in wanted:
             say(f"measuring {name} ...")
             with TemporaryDirectory(prefix=".tally-bench-", dir=base) as folder:
-                rows.append({"name": name, **figure(Path(folder), few if quick else full)})
+                before = cpu_pace(PROBE_S)
+                row = figure(Path(folder), few if quick else full)
+                pace = row.pop("pace", None) or (before + cpu_pace(PROBE_S)) / 2
+                rows.append({"name": name, **row, "paced": _paced(row, pace)})
     return rows
+
+
+def _paced(row: Row, pace: float) -> float | None:
+    """The figure at the pace of one; none where the disk decides it."""
+    if row["unit"] in BY_DISK:
+        return None
+    value: float = row["value"]
+    return round(value * pace if row["unit"] in TIMES else value / pace, 1)
 
 
 def _row(value: float, unit: str, n: int, says: str) -> Row:
@@ -126,7 +142,8 @@ def _with_node(folder: Path, act: Callable[[Node, str], Any]) -> None:
 
 def _admit(folder: Path, n: int) -> Row:
     says = "one effect under 20 rules and 3 flows: median"
-    return _row(admit_figure(folder, n), "us", n, says)
+    found = admit_figure(folder, n)
+    return {**_row(found.us, "us", n, says), "pace": found.cpu}
 
 
 FIGURES: Final[dict[str, tuple[Callable[[Path, int], Row], int, int]]] = {

@@ -6,9 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tallystick.cli.here import modules_of
+from tallystick.cli.pace import beat_us, cpu_of
 from tallystick.kernel.admit import Asking, Case, judge
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import Cell
@@ -24,6 +25,7 @@ from tallystick.node.host import close_node, open_node
 from tallystick.values import canon
 
 RULES: Final = 20
+BLOCK: Final = 100  # judgements between two beats: a pace counts only for the moment it is taken in
 _SOURCE: Final = '''
 """A workflow that asks for one effect."""
 
@@ -51,6 +53,7 @@ def ask(state: Asked | None, event: Asked | Work.Settled, ctx: Ctx) -> Asked | N
 '''
 _EFFECT: Final = "bench/Work@1"
 _FLOW: Final = "bench/ask@1"
+_PARAMS: Final = canon.encode({"model": "m-large", "tokens": 50})
 
 
 # tidy: one manifest, all of its sections.
@@ -95,31 +98,45 @@ def governed_bundle() -> Bundle:
     return make_bundle(definitions, whole, artifacts)
 
 
-def timed(world: World, n: int) -> list[float]:
-    """How long each of n judgements took, in microseconds; each opens an intent, or it is wrong."""
-    workflow = world.active.catalogue.workflows[_FLOW]
-    params = canon.encode({"model": "m-large", "tokens": 50})
+class Admitted(NamedTuple):
+    """The median cost of admitting one effect, in microseconds, and the pace meanwhile."""
+
+    us: float
+    cpu: float
+
+
+def timed(world: World, n: int) -> Admitted:
+    """Judge n requests, with a beat after each block; each opens an intent, or it is wrong."""
     took: list[float] = []
-    for number in range(n):
-        ident = CellId(_FLOW, canon.encode(f"c{number % 64}"))
-        draft = Draft(world)
-        asking = Asking(Cell(ident, world.seq + 1), workflow, world.seq + 1, world.logical_ns + 1)
-        case = Case(draft, asking, 0, EffectRequest(_EFFECT, params))
-        begun = time.perf_counter()
-        judge(case)
-        took.append((time.perf_counter() - begun) * 1e6)
-        assert isinstance(draft.records[-1], IntentOpened), "the last rule allows it"
+    beats: list[float] = []
+    for first in range(0, n, BLOCK):
+        took += [_judged(world, number) for number in range(first, min(n, first + BLOCK))]
+        beats.append(beat_us())
+    return Admitted(median(took), cpu_of(beats))
+
+
+def _judged(world: World, number: int) -> float:
+    """One judgement, in microseconds."""
+    ident = CellId(_FLOW, canon.encode(f"c{number % 64}"))
+    draft = Draft(world)
+    workflow = world.active.catalogue.workflows[_FLOW]
+    asking = Asking(Cell(ident, world.seq + 1), workflow, world.seq + 1, world.logical_ns + 1)
+    case = Case(draft, asking, 0, EffectRequest(_EFFECT, _PARAMS))
+    begun = time.perf_counter()
+    judge(case)
+    took = (time.perf_counter() - begun) * 1e6
+    assert isinstance(draft.records[-1], IntentOpened), "the last rule allows it"
     return took
 
 
-def admit_figure(folder: Path, n: int) -> float:
-    """The median cost of admitting one effect, in microseconds."""
+def admit_figure(folder: Path, n: int) -> Admitted:
+    """What admitting one effect costs."""
 
-    async def run() -> float:
+    async def run() -> Admitted:
         node = await open_node(config_of(folder, {}, {}), modules_of())
         try:
             world = await node.create("main", governed_bundle())
-            return median(await node.look(world, lambda live: timed(live, n)))
+            return await node.look(world, lambda live: timed(live, n))
         finally:
             await close_node(node, 0)
 
