@@ -12,6 +12,7 @@ from typing import Any
 from tallystick.kernel.index import Blobs
 from tallystick.model.records import IntentOpened, ReceiptSettled, Record, Ticked
 from tallystick.playbooks.bundle import WORKFLOW
+from tallystick.playbooks.trace import events_of
 from tallystick.values import canon
 
 CLOCKS = ("deadline", "wake")
@@ -43,7 +44,7 @@ class Told:
     def tick(self, record: Ticked) -> None:
         self.ticks += 1
         over = bool(self.finished)
-        for event in () if record.ann is None else canon.decode(record.ann)["events"]:
+        for event in () if record.ann is None else events_of(record.ann):
             self.event(event)
         net = self.net(record)
         assert set(net["tokens"]) == set(self.live), "the state has the tokens that were told of"

@@ -12,7 +12,7 @@ from tallystick.node.driver import Published
 from tallystick.node.worlds import NewWorld, create_world
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load
-from tallystick.playbooks.written import net_of
+from tallystick.playbooks.written import whole_of
 from tallystick.values import canon
 from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
 
@@ -58,4 +58,13 @@ class PlayRig(Rig):
 
 def net_in(rig: Rig, name: str = "e1") -> dict[str, Any]:
     """The net of an execution, wherever it stands."""
-    return net_of(rig.state(WORKFLOW, name), lambda text: rig.driver.blobs.get(canon.raw_of(text)))  # type: ignore[arg-type, return-value]
+    net: dict[str, Any] = state_in(rig, name)["net"]
+    return net
+
+
+def state_in(rig: Rig, name: str = "e1") -> dict[str, Any]:
+    """The whole state of an execution, as a tick has it in memory."""
+    return whole_of(
+        rig.state(WORKFLOW, name),
+        lambda text: rig.driver.blobs.get(canon.raw_of(text)),  # type: ignore[arg-type, return-value]  # it is there
+    )

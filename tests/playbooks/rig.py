@@ -19,7 +19,7 @@ from tallystick.node.node import Node
 from tallystick.playbooks.bundle import WORKFLOW, play_bundle
 from tallystick.playbooks.document import load
 from tallystick.playbooks.values import Values, plain
-from tallystick.playbooks.written import net_of as stands
+from tallystick.playbooks.written import whole_of
 from tallystick.values import canon
 
 ENABLED = ["timer", "http", "blob", "file", "sql", "llm", "human", "python", "shell", "playbook"]
@@ -107,7 +107,9 @@ async def net_of(node: Node, world: str, name: str = "e1") -> dict[str, Any] | N
     state = canon.decode(data)
 
     def read(reader: Any) -> dict[str, Any]:
-        return stands(state, lambda text: reader.blob(world, canon.raw_of(text)))
+        found = whole_of(state, lambda text: reader.blob(world, canon.raw_of(text)))
+        net: dict[str, Any] = found["net"]
+        return net
 
     return state["net"] or await node.read(read)
 

@@ -12,6 +12,8 @@ from typing import Any
 from tallystick.playbooks.document import load
 from tallystick.playbooks.interpret import Answer, interpret
 from tallystick.playbooks.play import STEP, TIMER, Asked
+from tallystick.playbooks.trace import events_of, put_trace
+from tallystick.playbooks.written import whole_of
 from tallystick.values import canon
 
 Worker = Callable[[dict[str, Any]], Any]
@@ -34,6 +36,15 @@ def broken(code: str = "boom", kind: str = "unknown") -> dict[str, Any]:
     """A receipt of a step that failed."""
     error = {"kind": kind, "code": code, "message": code, "retryable": False}
     return done(status="error", error=error)
+
+
+def in_order(state: dict[str, Any]) -> dict[str, Any]:
+    """A state whose pages are sorted: their rows have no order of their own."""
+    loops = {
+        name: {**loop, "page": sorted(loop["page"], key=lambda row: row[0])}
+        for name, loop in state["loops"].items()
+    }
+    return {**state, "loops": loops}
 
 
 class Stage:
@@ -62,7 +73,10 @@ class Stage:
         self.answer = interpret(before, event, self.now_ns, self.blobs.__getitem__)
         self.blobs |= self.answer.blobs
         after = self.answer.wrote.data
-        assert after == canon.encode(self.answer.wrote.state), "what was kept is what is written"
+        assert canon.encode(canon.decode(after)) == after, "the state is canonical"
+        read = whole_of(canon.decode(after), self.blobs.__getitem__)
+        assert in_order(read) == in_order(self.answer.wrote.state), "what was kept is written"
+        assert events_of(put_trace(self.answer.trace)) == self.answer.trace
         self.ticks.append((self.state, event, self.now_ns, after))
         self.state = after
         self.trace += self.answer.trace

@@ -14,6 +14,7 @@ from tallystick.model.records import Ticked
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
 from tallystick.playbooks.tasks import new_frame
+from tallystick.playbooks.trace import events_of
 from tallystick.values import canon
 from tests.playbooks.journaled import judged
 from tests.playbooks.kernel import PlayRig, net_in
@@ -100,7 +101,7 @@ def test_the_checker_sees_what_is_wrong() -> None:
     rig = played(3, kills=False)
     records = rig.records()
     ticks = [i for i, record in enumerate(records) if isinstance(record, Ticked) and record.ann]
-    events = [canon.decode(records[i].ann)["events"] for i in ticks]
+    events = [events_of(records[i].ann) for i in ticks]
     changes: list[Callable[[list[Any]], list[Any]]] = [
         lambda told: [each for each in told if each["event"] != "token.consumed"],
         lambda told: [each for each in told if each["event"] != "token.enqueued"],

@@ -9,8 +9,9 @@ import pytest
 
 from tallystick.model.records import Ticked
 from tallystick.playbooks.bundle import WORKFLOW
+from tallystick.playbooks.trace import events_of
 from tallystick.values import canon
-from tests.playbooks.kernel import PlayRig, net_in
+from tests.playbooks.kernel import PlayRig, state_in
 from tests.playbooks.stage import done
 from tests.playbooks.test_killed import killed as died
 from tests.rig import Rig
@@ -87,13 +88,13 @@ def told(rig: Rig) -> list[str]:
     """What the last tick of the execution told, without what every token has."""
     ticks = [each for each in rig.records(Ticked) if each.workflow == WORKFLOW]
     assert ticks[-1].ann is not None
-    events = canon.decode(ticks[-1].ann)["events"]
+    events = events_of(ticks[-1].ann)
     return [short(each) for each in events if each["event"] != "token.consumed"]
 
 
 def marking(rig: Rig) -> tuple[list[str], list[str]]:
-    state = rig.state(WORKFLOW, "e1")
-    net, loops = net_in(rig), state["loops"]
+    state = state_in(rig)
+    net, loops = state["net"], state["loops"]
     tokens = [f"{name} {token['at']}" for name, token in net["tokens"].items()]
     runs = [f"{name} {loops[name]['open'] if name in loops else []}" for name in net["runs"]]
     return tokens, runs
@@ -120,7 +121,7 @@ def test_the_table_of_the_design(killed: bool) -> None:
             rig = died(rig)
         if i < len(moves):
             moves[i]()
-    net = net_in(rig)
+    net = state_in(rig)["net"]
     assert (net["status"], net["counts"]["created"], net["counts"]["consumed"]) == ("success", 6, 6)
     assert net["ctx"]["approved"]["by"] == "ana"
     assert rig.verify().first is None

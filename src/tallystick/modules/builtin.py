@@ -25,6 +25,7 @@ from tallystick.modules.builtin_reactions import REACTIONS, react
 from tallystick.playbooks.catalog import published
 from tallystick.playbooks.interpret import Answer, interpret
 from tallystick.playbooks.iterate import Iterated, Live, iterate
+from tallystick.playbooks.trace import put_trace
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
@@ -87,12 +88,12 @@ class Builtin:
                 self._keep(moved.state, live)
                 return _iterated(catalogue, workflow, moved)
         assert tick.ctx is not None, "the workflow declares its context"
-        state, kept = None, None
+        state, memory = None, None
         if live is not None:
-            state, kept = live.state, (live.net, live.memory)
+            state, memory = live.state, live.memory
         elif tick.state is not None:
             state = canon.decode(tick.state)
-        answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content, kept)
+        answer = interpret(state, tick.event.plain(), tick.ctx.now_ns, content, memory)
         if answer.done is None:
             self._keep(
                 answer.wrote.data, Live(answer.wrote, answer.net, answer.plan, answer.memory)
@@ -158,7 +159,7 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Answer) -> TickOut
         reason=reason,
         events=tuple(_ended(catalogue, name) for name in answer.ended),
         effects=() if status != RUNNING else effects,
-        ann=canon.encode({"events": answer.trace}) if answer.trace else None,
+        ann=put_trace(answer.trace) if answer.trace else None,
         blobs=answer.blobs or None,
     )
 

@@ -25,7 +25,7 @@ from tallystick.playbooks.play import (
 )
 from tallystick.playbooks.tasks import failure
 from tallystick.playbooks.values import Content, Values
-from tallystick.playbooks.written import Memory, Written, net_of, written
+from tallystick.playbooks.written import Memory, Written, whole_of, written
 from tallystick.values import canon
 
 SIGNALS_MAX: Final = 64
@@ -51,28 +51,28 @@ def interpret(
     event: Mapping[str, Any],
     now_ns: int,
     content: Content,
-    kept: tuple[dict[str, Any], Memory] | None = None,
+    memory: Memory | None = None,
 ) -> Answer:
     """One tick; `event` is the plain value of `sys/PlaybookEvent@1`.
 
-    `kept` is the net of the state and how it was written, where both are still in memory.
+    With `memory`, how it was written, the state is the whole one that a tick has left there.
     """
     values = Values(content)
     tag, given = event["$tag"], event["$value"]
     if state is None:
         assert tag == "Requested", "an execution begins with its request"
         return _begin(given, now_ns, values)
-    doc = state["doc"]
-    apart = state["held"][0] if state["net"] is None else None
-    if kept is None:
-        kept = net_of(state, content), Memory()
+    apart = state["held"][0] if state["loops"] else None
+    if memory is None:
+        state, memory = whole_of(state, content), Memory()
     elif apart is not None:
         content(apart)  # what it names may be read once it was read itself
-    net = Net(kept[0], state["loops"], plan_named(doc, content), values)
+    doc = state["doc"]
+    net = Net(state["net"], state["loops"], plan_named(doc, content), values)
     play = Play(net, now_ns, doc)
     if net.state["phase"] != "done":
         _TAKE[tag](play, given)
-    return _answer(play, kept[1], apart)
+    return _answer(play, memory, apart)
 
 
 def _begin(given: Mapping[str, Any], now_ns: int, values: Values) -> Answer:

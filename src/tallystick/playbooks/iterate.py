@@ -14,24 +14,18 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.model.abi import Came
+from tallystick.playbooks.loops import Page, inside, put_loops
 from tallystick.playbooks.net import PAGE
 from tallystick.playbooks.plan import Plan
 from tallystick.playbooks.play import STEP, iteration_of, ref_of
 from tallystick.playbooks.requests import own_iter, params_of
+from tallystick.playbooks.trace import put_turn
 from tallystick.playbooks.values import INLINE_MAX, Content, Values
 from tallystick.playbooks.written import Memory, Written
 from tallystick.values import canon
 
-_TRACE: Final = canon.PREFIX + canon.head(5, 1) + canon.put_key("events")
-_KEYS: Final = {
-    name: canon.put_key(name)
-    for name in (
-        *("v", "ok", "run", "next", "open", "page"),
-        *("event", "failed", "iteration", "iter", "step"),
-    )
-}
-_DONE: Final = canon.put_text("loop.iteration.done")
-_SCHEDULED: Final = canon.put_text("loop.iteration.scheduled")
+_ITER: Final = canon.put_key("iter")
+_STEP: Final = canon.put_key("step")
 
 
 class Request(NamedTuple):
@@ -54,8 +48,8 @@ class Live:
         self.loops: dict[str, dict[str, Any]] = wrote.state["loops"]
         self.plan = plan
         self.memory = memory
-        # run -> the encoded rows of its open page, and the params of its units.
-        self.pages: dict[str, list[bytes]] = {}
+        # run -> its open page as bytes, the params of its units, and its items.
+        self.pages: dict[str, Page] = {}
         self.requests: dict[str, Request] = {}
         self.values: dict[str, list[Any]] = {}
 
@@ -91,21 +85,21 @@ def iterate(live: Live, state: bytes, came: Came, content: Content) -> Iterated 
     begins = loop["next"] < n
     if begins and len(loop["open"]) + len(run["open"]) != _width(live, run):
         return None  # more than one may begin
-    result = canon.encode_item(told["result"])
+    result = inside(told["result"])
     if len(canon.PREFIX) + len(result) > INLINE_MAX:
         return None
     _settle(live, name, i, told["result"], result)
     params = None
     at = loop["next"]
-    events = [_event(_DONE, name, i)]
+    trace = put_turn(name, i, at) if begins else put_turn(name, i)
     if begins:
         loop["next"] += 1
         loop["open"].append(at)
         params = _params(live, name, at, content)
-        events.append(_event(_SCHEDULED, name, at))
-    trace = _TRACE + canon.head(4, len(events)) + b"".join(events)
     timeout = live.plan.timeout_of(run["step"])
-    return Iterated(_state(live, state), trace, params, ref_of(name, at, 1), timeout)
+    # The state before up to the value of its last field, which is that of the loops.
+    wrote = state[: live.wrote.cut] + put_loops(live.loops, live.pages)
+    return Iterated(wrote, trace, params, ref_of(name, at, 1), timeout)
 
 
 def _width(live: Live, run: Mapping[str, Any]) -> int:
@@ -128,38 +122,16 @@ def _is_still(live: Live, name: str) -> bool:
 
 def _settle(live: Live, name: str, i: int, value: Any, item: bytes) -> None:
     loop = live.loops[name]
-    rows = live.pages.get(name)
-    if rows is None:
-        rows = live.pages[name] = [canon.encode_item(row) for row in loop["page"]]
+    for other in live.loops:
+        if other not in live.pages:
+            live.pages[other] = Page(live.loops[other]["page"])
     loop["open"].remove(i)
     loop["ok"] += 1
     loop["page"].append([i, {"v": value}])
-    rows.append(canon.head(4, 2) + canon.put_int(i) + canon.head(5, 1) + _KEYS["v"] + item)
+    live.pages[name].add(i, item)
 
 
 # ---- bytes ----------------------------------------------------------------------------------
-
-
-def _event(word: bytes, name: str, i: int) -> bytes:
-    parts = (_KEYS["run"], canon.put_key(name), _KEYS["event"], word, _KEYS["iteration"])
-    return canon.head(5, 3) + b"".join(parts) + canon.put_int(i)
-
-
-def _state(live: Live, state: bytes) -> bytes:
-    """The state before up to the value of its last field, which is that of the loops."""
-    parts = [state[: live.wrote.cut], canon.head(5, len(live.loops))]
-    for name in sorted(live.loops, key=lambda each: (len(each), each)):
-        loop = live.loops[name]
-        rows = live.pages.get(name)
-        if rows is None:
-            rows = live.pages[name] = [canon.encode_item(row) for row in loop["page"]]
-        opened = loop["open"]
-        parts += (canon.put_key(name), canon.head(5, 5), _KEYS["ok"], canon.put_int(loop["ok"]))
-        parts += (_KEYS["next"], canon.put_int(loop["next"]), _KEYS["open"])
-        parts += (canon.head(4, len(opened)), *map(canon.NUMBERS.__getitem__, opened))
-        parts += (_KEYS["page"], canon.head(4, len(rows)), *rows)
-        parts += (_KEYS["failed"], canon.put_int(loop["failed"]))
-    return b"".join(parts)
 
 
 def _params(live: Live, name: str, i: int, content: Content) -> tuple[dict[str, Any], bytes]:
@@ -182,6 +154,6 @@ def _request(live: Live, name: str) -> Request:
     value = params_of(live.net, live.plan, live.state["doc"], name) | {"resume": None}
     marked = canon.encode({**value, "iter": None, "iteration": None})
     # In canonical order `iter` is followed by `step`, and `iteration` is the last of all.
-    mark = _KEYS["iter"] + b"\xf6" + _KEYS["step"]
-    at = marked.rindex(mark) + len(_KEYS["iter"])
+    mark = _ITER + b"\xf6" + _STEP
+    at = marked.rindex(mark) + len(_ITER)
     return Request(value, marked[:at], marked[at + 1 : -1])

@@ -64,7 +64,8 @@ def _iteration(
         return
     at["page"].append([i, kept if error is None else {"v": {"error": error}}])
     if len(at["page"]) >= PAGE:
-        _turn_page(play, loop["pages"], _page(play, "rows", at["page"]))
+        rows = sorted(at["page"], key=lambda row: row[0])
+        _turn_page(play, loop["pages"], _page(play, "rows", rows))
         at["page"] = []
     if error is not None:
         play.state["counts"]["soft"] += 1

@@ -3,8 +3,8 @@
 Theory of operation.
 A tick changes little of a net: the results and variables of before stand there as they stood.
 So each of their rows is written once, and kept as bytes for as long as it is the same object.
-While loops go round, the net stands apart as a blob that the state names: it stays as it is, and
-an iteration writes the loops alone.
+While loops go round, net and document stand apart as a blob that the state names: it stays as it
+is, and an iteration writes the loops alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from tallystick.playbooks.loops import inside, loops_of, put_loops
 from tallystick.playbooks.values import Content
 from tallystick.values import canon
 
@@ -30,7 +31,7 @@ _DOC: Final = canon.put_key("doc")
 _NET: Final = canon.put_key("net")
 _HELD: Final = canon.put_key("held")
 _LOOPS: Final = canon.put_key("loops")
-_APART: Final = canon.PREFIX + canon.head(5, 2) + _NET
+_APART: Final = canon.PREFIX + canon.head(5, 3) + _DOC
 _TYPE: Final = canon.put_key("$type") + canon.put_text(EDGE)
 
 
@@ -84,7 +85,7 @@ class Rows:
     def _row(self, name: str, value: Any) -> Row:
         named: dict[str, None] = {}
         holds(value, named)
-        return Row(value, canon.put_key(name) + _inside(value, self._depth), tuple(named))
+        return Row(value, canon.put_key(name) + inside(value, self._depth), tuple(named))
 
 
 class Memory:
@@ -109,7 +110,7 @@ class Memory:
             elif name == "counts":
                 parts.append(self._counts(value))
             else:
-                parts.append(_inside(value, 2))
+                parts.append(inside(value, 2))
                 if name not in _PLAIN:
                     holds(value, held)
         return b"".join(parts)
@@ -130,10 +131,15 @@ def _ordered(names: tuple[str, ...]) -> list[tuple[bytes, str]]:
     return sorted((canon.put_key(name), name) for name in names)
 
 
-def net_of(state: Mapping[str, Any], content: Content) -> dict[str, Any]:
-    """The net of a state: it stands in it, or apart while loops go round."""
-    net: dict[str, Any] | None = state["net"]
-    return canon.decode(content(state["held"][0]))["net"] if net is None else net
+def whole_of(state: Mapping[str, Any], content: Content) -> dict[str, Any]:
+    """A decoded state with document, net and loops as a tick has them in memory."""
+    stands = state if state["net"] is not None else canon.decode(content(state["held"][0]))
+    return {
+        "doc": stands["doc"],
+        "net": stands["net"],
+        "held": state["held"],
+        "loops": loops_of(state["loops"]),
+    }
 
 
 def written(
@@ -145,23 +151,16 @@ def written(
     holds(loops, held)
     blobs: dict[str, bytes] = {}
     names = sorted(held)
+    named = canon.put_text(doc)
     if loops:
-        apart = _APART + item + _TYPE
+        apart = b"".join((_APART, named, _NET, item, _TYPE))
         name = canon.hash_of(apart)
-        names, item = [name], _NULL
+        names, item, named = [name], _NULL, _NULL
         if name != before:
             blobs[name] = apart
-    state = {"doc": doc, "net": None if loops else net, "held": names, "loops": loops}
-    parts = (_HEAD, _DOC, canon.put_text(doc), _NET, item, _HELD, canon.encode_item(names), _LOOPS)
-    data = b"".join(parts)
-    return Written(state, data + _inside(loops, 1), len(data), held, blobs)
-
-
-def _inside(value: Any, depth: int) -> bytes:
-    """An item as it stands inside of so many maps: depth counts from the top of a document."""
-    for _ in range(depth):
-        value = [value]
-    return canon.encode_item(value)[depth:]
+    state = {"doc": doc, "net": net, "held": names, "loops": loops}
+    data = b"".join((_HEAD, _DOC, named, _NET, item, _HELD, canon.encode_item(names), _LOOPS))
+    return Written(state, data + put_loops(loops, {}), len(data), held, blobs)
 
 
 def holds(value: Any, found: dict[str, None]) -> None:

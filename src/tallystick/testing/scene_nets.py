@@ -22,6 +22,7 @@ from tallystick.modules.runners import Library, Runners
 from tallystick.node.driver import Published
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load
+from tallystick.playbooks.trace import events_of
 from tallystick.testing.bundle import Bundle, built
 from tallystick.testing.check_net import Execution
 from tallystick.testing.draw_nets import net_of, text_of
@@ -136,7 +137,7 @@ class PlayScene(Plain):
             if apart is not None:
                 state = canon.decode(_read(content, canon.raw_of(apart)))
             execution.state = state["net"]
-        execution.check([] if record.ann is None else canon.decode(record.ann)["events"])
+        execution.check([] if record.ann is None else events_of(record.ann))
 
     def _settled(self, execution: Execution, given: ReceiptSettled) -> None:
         asked = self._asked.get(given.intent)

@@ -13,7 +13,7 @@ from tallystick.model.cells import CellId
 from tallystick.playbooks.draw import drawn
 from tallystick.playbooks.plan import Plan, plan_named
 from tallystick.playbooks.values import Kept
-from tallystick.playbooks.written import net_of
+from tallystick.playbooks.written import whole_of
 from tallystick.values import canon
 from tallystick.values.expr.static import reads
 
@@ -59,8 +59,7 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
 
 def _state(world: World, data: bytes) -> dict[str, Any]:
     """The state of an execution with its net in it."""
-    state: dict[str, Any] = canon.decode(data)
-    return {**state, "net": net_of(state, lambda name: _blob(world, name))}
+    return whole_of(canon.decode(data), lambda name: _blob(world, name))
 
 
 def _grants(world: World, cell: Cell) -> list[dict[str, Any]]:

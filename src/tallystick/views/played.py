@@ -18,6 +18,7 @@ from tallystick.model.records import (
     Record,
     Ticked,
 )
+from tallystick.playbooks.trace import events_of
 from tallystick.values import canon
 from tallystick.views.journal import entries, time_of
 
@@ -58,7 +59,7 @@ class _Told:
     def _ticked(self, record: Ticked) -> Iterator[Row]:
         if record.ann is None:
             return
-        for event in canon.decode(record.ann)["events"]:
+        for event in events_of(record.ann):
             run = event.get("run")
             if run is not None and event.get("step") is not None:
                 self.steps[run] = event["step"]
