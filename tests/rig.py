@@ -22,7 +22,8 @@ from tallystick.model.manifest import manifest_hash
 from tallystick.model.manifest_sources import canonical_sources
 from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Driver, Ports, Published, Publisher, Ticket
+from tallystick.node.driver import Driver, Ports, Publisher, Ticket
+from tallystick.node.jobs import Published
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.values import canon

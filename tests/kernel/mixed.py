@@ -7,7 +7,7 @@ from typing import Any
 from tallystick.kernel.inputs import Progress
 from tallystick.kernel.world import Settings
 from tallystick.modules.python import Outcome
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values import canon
 from tests import worlds
 from tests.rig import START_NS, Rig

@@ -9,7 +9,7 @@ import pytest
 from tallystick.errors import TallyError
 from tallystick.kernel.inputs import Decide
 from tallystick.model.records import IntentApproval, IntentReleased, ReceiptSettled
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tests.kernel.test_approvals import asker, held
 from tests.rig import Rig, check
 

@@ -9,7 +9,7 @@ import pytest
 from tallystick.kernel.inputs import Activate, Progress, RevokeKey, Submit, TrustKey
 from tallystick.model.records import Dropped, KeyTrusted
 from tallystick.modules.python import Outcome
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair, progress_statement
 from tests.rig import NODE, OUTSIDER, Rig, bundle_of, check, refused

@@ -12,6 +12,7 @@ from tallystick.kernel.inputs import Activate, Planned, Progress, Settle
 from tallystick.model.cells import FAILED, RUNNING
 from tallystick.model.records import Dropped, ProgressNoted, ReceiptSettled, WorkflowFaulted
 from tallystick.modules.python import Outcome
+from tallystick.node.jobs import job_of
 from tallystick.values import canon
 from tallystick.values.seal import progress_statement
 from tests.rig import NODE, OUTSIDER, Rig, bundle_of, check
@@ -266,7 +267,9 @@ def test_timer_takes_no_receipt() -> None:
     rig = Rig(lab_documents(), {CODE: lab_function(wait=wait)})
     rig.send(GO, go("a", "wait"))
     (intent,) = rig.cell(LAB, "a").inflight
-    job = rig.driver.job(intent, rig.world.intents.get(intent))
+    found = rig.world.intents.get(intent)
+    assert found is not None
+    job = job_of(rig.world, rig.driver.blobs, intent, found)
     payload = {"delivered_at_ns": 1, "key": None}
     assert rig.settle(job, payload).kind == "dropped"
     assert rig.state(LAB, "a")["log"] == ["wait"]

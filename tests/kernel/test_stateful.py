@@ -15,7 +15,7 @@ from tallystick.kernel.inputs import Clock, Operate, Progress, Settle, Submit, T
 from tallystick.kernel.replay import fold_frames, open_world
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import Settings, World
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values import canon
 from tests import worlds
 from tests.kernel import mixed

@@ -8,7 +8,7 @@ from tallystick.journal.memory import MemoryJournal
 from tallystick.kernel.inputs import Submit
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.node.worlds import NewWorld, create_world
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load

@@ -22,7 +22,7 @@ from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.node.receipts import Ended, receipts_of
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.reactions import ids

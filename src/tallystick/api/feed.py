@@ -15,7 +15,7 @@ import msgspec
 from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected
 from tallystick.model.frames import Sealed
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values import canon
 from tallystick.views.journal import Entry, entries, row
 from tallystick.views.shown import document

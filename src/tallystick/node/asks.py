@@ -14,7 +14,7 @@ from tallystick.errors import Conflict, Forbidden, Rejected, TallyError
 from tallystick.executors.base import Failed, Ok, Outcome
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Sample
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 from tallystick.values import canon

@@ -176,6 +176,7 @@ class Commits:
             for each in [*cut.batch, *old.staged]:
                 if each.ticket is not None:
                     self._keep_or_refuse(each.ticket, hosted.driver, why)
+            hosted.driver.stopped, hosted.driver.unsent = old.stopped, old.unsent
             hosted.driver.work.extend(old.work)
             hosted.driver.ingress.extend(old.ingress)
 

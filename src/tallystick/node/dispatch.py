@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.executors.base import Blobs, Executor, Failed, Job, Outcome
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
-from tallystick.node.driver import Deferred, Published
+from tallystick.node.driver import Deferred
+from tallystick.node.jobs import Published
 from tallystick.node.receipts import Ended
 from tallystick.values import canon
 

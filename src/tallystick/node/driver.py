@@ -19,46 +19,23 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from tallystick.errors import DiskFull, NotOwner, TallyError
+from tallystick.errors import DiskFull, JournalCorrupt, NotOwner, TallyError
 from tallystick.journal.base import Append, Appender, Full, Head, Outcome, SnapshotRow
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Answer, Frame
-from tallystick.kernel.grants import tools_of
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Input, Operate, Submit, TakeSnapshot
-from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.machine import accept, advance, submit
-from tallystick.kernel.parts import KERNEL, PLAY_STEP, Intent
-from tallystick.kernel.pins import workflow_of
+from tallystick.kernel.parts import KERNEL, Intent
 from tallystick.kernel.settle import next_due_ns
 from tallystick.kernel.world import World
-from tallystick.model.catalogue import Catalogue
-from tallystick.model.cells import CellId
-from tallystick.model.effects import dispatch_key
 from tallystick.model.frames import Sealed
 from tallystick.model.tuples import make
 from tallystick.node.clock import Clock
+from tallystick.node.jobs import Published, job_of
 from tallystick.node.points import Points
 from tallystick.values import canon
-
-
-class Published(NamedTuple):
-    """One open intent as it leaves the kernel; `dispatch` makes an executor's job of it."""
-
-    world: str
-    intent: bytes
-    dispatch_key: bytes
-    effect: str
-    executor: str
-    params: bytes
-    attempt: int
-    deadline_ns: int | None
-    workflow: str
-    key: bytes
-    grant: str | None
-    granted: Mapping[str, Any] | None
-    catalogue: Catalogue
 
 
 class Deferred(NamedTuple):
@@ -128,6 +105,10 @@ class Outbox(Protocol):
         """Remember the name of an open intent for later; it is durable."""
         ...
 
+    def stopped(self, world: str, why: TallyError) -> None:
+        """A world decides nothing until the disk has again what it lost."""
+        ...
+
     def settled(self, world: str, intent: bytes) -> None:
         """An intent has its terminal outcome, from whomever."""
         ...
@@ -156,6 +137,11 @@ class Publisher:
     def defer(self, name: Deferred) -> None:
         """Never asked for: this outbox is never full."""
         raise AssertionError(name)
+
+    def stopped(self, world: str, why: TallyError) -> None:
+        """Nobody would look again: whoever drives is told at once."""
+        del world
+        raise why
 
     def settled(self, world: str, intent: bytes) -> None:
         """Nobody runs who would have to stop."""
@@ -210,6 +196,7 @@ class Driver:
         self.staged_bytes = 0
         self.held = False  # what comes waits, and nothing begins, until its holder lets go
         self.stopped: TallyError | None = None  # the disk lost what the next decision needs
+        self.unsent: dict[bytes, None] = {}  # open intents that wait for bytes the disk has lost
         self.torn = False  # it lost it amid a fold: the world in memory is no state of the journal
 
     # ---- taking -----------------------------------------------------------------------------
@@ -327,67 +314,37 @@ class Driver:
             outbox.durable(world, cut.append.frames, self.head)
 
     def publish(self, ident: bytes) -> None:
-        """Hand an open intent to the outbox, unless it is held or the kernel's own."""
-        intent = self.world.intents.get(ident)
-        if intent is None or intent.hold is not None or kernel_owned(intent):
-            return
-        if self.world.synthetic or self.world.frozen:
-            return  # a what-if and a world that lost its name let nothing out
-        self.points.at("intent.dispatched")
-        if self.outbox.full:
-            record = intent.record
-            self.outbox.defer(Deferred(self.world.id, ident, record.effect, record.executor))
-        else:
-            self.outbox.publish(self.job(ident, intent))
+        """Hand an open intent to the outbox, unless it is held or the kernel's own.
 
-    def job(self, ident: bytes, intent: Intent) -> Published:
-        """An open intent as it leaves the kernel."""
-        record = intent.record
-        params = record.params
-        if params is None:
-            assert record.params_hash is not None, "parameters stand inline or by digest"
-            params = read_blob(self.blobs, record.params_hash)
-        capability = record.judged.capability
-        fields = (
-            self.world.id,
-            ident,
-            dispatch_key(self.world.id, ident),
-            record.effect,
-            record.executor,
-            params,
-            intent.attempt,
-            record.timeout_at_ns,
-            record.origin.workflow,
-            record.origin.key,
-            None if capability is None else capability.grant,
-            self._granted(intent),
-            self.world.catalogue(intent.manifest),
-        )
-        return make(Published, fields)
+        One of which the disk has lost something stops its world, and goes out once that is back.
+        """
+        try:
+            intent = self.world.intents.get(ident)
+            if intent is None or intent.hold is not None or kernel_owned(intent):
+                return
+            if self.world.synthetic or self.world.frozen:
+                return  # a what-if and a world that lost its name let nothing out
+            self.points.at("intent.dispatched")
+            if self.outbox.full:
+                record = intent.record
+                self.outbox.defer(Deferred(self.world.id, ident, record.effect, record.executor))
+            else:
+                self.outbox.publish(job_of(self.world, self.blobs, ident, intent))
+        except JournalCorrupt as why:
+            self.unsent[ident] = None
+            self.stop(why)
 
-    def _granted(self, intent: Intent) -> Mapping[str, Any] | None:
-        """The fields of the grant that said yes: what an executor may do is bounded by them."""
-        judged, origin = intent.record.judged.capability, intent.record.origin
-        if judged is None:
-            return None
-        if intent.record.effect == PLAY_STEP:
-            return self._tools(CellId(origin.workflow, origin.key))
-        known = self.world.catalogue(intent.manifest).grants.get(judged.grant)
-        if known is not None:
-            return known.params
-        cell = self.world.cell(CellId(origin.workflow, origin.key))
-        assert cell is not None, "a cell with open intents exists"
-        assert cell.caps is not None, "a derived grant stands with its cell"
-        params: Mapping[str, Any] = cell.caps["grants"][judged.grant]["params"]
-        return params
+    def publish_unsent(self) -> None:
+        """Try again to let out what the disk had lost something of."""
+        unsent, self.unsent = self.unsent, {}
+        for ident in unsent:
+            self.publish(ident)
 
-    def _tools(self, ident: CellId) -> Mapping[str, Any]:
-        """What the tools of a playbook may do, by kind; a grant that was revoked gives nothing."""
-        cell = self.world.cell(ident)
-        assert cell is not None, "a cell with open intents exists"
-        held = tools_of(self.world, cell, workflow_of(self.world, cell))
-        gone = self.world.revoked
-        return {kind: grant.params for kind, grant in held.items() if grant.name not in gone}
+    def stop(self, why: JournalCorrupt) -> None:
+        """The disk has lost bytes: nothing is decided here until they are back (F4)."""
+        if self.stopped is None:
+            self.outbox.stopped(self.world.id, why)
+        self.stopped = why
 
     # ---- conveniences -----------------------------------------------------------------------
 

@@ -420,11 +420,9 @@ class Engine:
         self._post(self.outlet.taken())
 
     def _stop(self, driver: Driver, why: JournalCorrupt) -> None:
-        """The disk has lost bytes: this world decides nothing until they are back (F4)."""
-        if driver.stopped is None:
-            self.outlet.now.stopped.append((driver.world.id, why))
-            self._post(self.outlet.taken())
-        driver.stopped = why
+        """This world waits for lost bytes; whoever watches is told."""
+        driver.stop(why)
+        self._post(self.outlet.taken())
         self._again_ns = time.monotonic_ns() + _AGAIN_NS
 
     def _look_again(self) -> None:
@@ -442,7 +440,7 @@ class Engine:
                 self._stop(hosted.driver, why)
             if hosted.driver.stopped is None:
                 self.outlet.now.stopped.append((name, None))
-                self._post(self.outlet.taken())
+            self._post(self.outlet.taken())
 
     # ---- the end ----------------------------------------------------------------------------
 

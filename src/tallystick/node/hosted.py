@@ -48,12 +48,13 @@ class Hosted:
             return  # not a blob: somebody has to look, and start the node again
         if old.blobs.get(canon.raw_of(name)) is None:
             return
-        if not old.torn:
-            old.stopped = None
-            return
-        self.driver = self.reopen(old.head)
-        self.driver.work.extend(old.work)
-        self.driver.ingress.extend(old.ingress)
+        if old.torn:
+            self.driver = self.reopen(old.head)
+            self.driver.work.extend(old.work)
+            self.driver.ingress.extend(old.ingress)
+            self.driver.unsent = old.unsent
+        self.driver.stopped = None
+        self.driver.publish_unsent()
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from tallystick.errors import Rejected, TallyError
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Vote
-from tallystick.node.driver import Published
 from tallystick.node.governing import Asker, Trial, Wish
+from tallystick.node.jobs import Published
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 from tallystick.values import canon

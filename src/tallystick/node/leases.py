@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tallystick.journal.base import WorkRow
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 
 Place = tuple[str, bytes]
 """A job by its world and its intent."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from tallystick.errors import TallyError
 from tallystick.journal.base import Head
 from tallystick.model.frames import Sealed
-from tallystick.node.driver import Deferred, Published, Ticket
+from tallystick.node.driver import Deferred, Ticket
+from tallystick.node.jobs import Published
 
 
 @dataclass(slots=True)
@@ -43,6 +44,10 @@ class Outlet:
     def defer(self, name: Deferred) -> None:
         """An intent waits by name."""
         self.now.deferred.append(name)
+
+    def stopped(self, world: str, why: TallyError) -> None:
+        """A world waits for bytes that the disk has lost."""
+        self.now.stopped.append((world, why))
 
     def settled(self, world: str, intent: bytes) -> None:
         """An intent is settled."""

@@ -12,8 +12,9 @@ from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Sample, Settle
 from tallystick.model.tuples import make
 from tallystick.node.dispatch import CARRIED_MAX
-from tallystick.node.driver import Deferred, Published, Ticket
+from tallystick.node.driver import Deferred, Ticket
 from tallystick.node.hosted import Hosted
+from tallystick.node.jobs import Published
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended, receipts_of
 from tallystick.values import canon

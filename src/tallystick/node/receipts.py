@@ -14,7 +14,7 @@ from tallystick.kernel.inputs import Receipt
 from tallystick.kernel.settle import statement_of
 from tallystick.model.catalogue import Effect
 from tallystick.model.tuples import make
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values.seal import KeyPair, seal_batch
 
 MESSAGE_MAX = 1024

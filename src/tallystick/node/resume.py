@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
+from tallystick.errors import JournalCorrupt
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
-from tallystick.node.driver import Deferred, Published, Ticket, kernel_owned
+from tallystick.node.driver import Deferred, Ticket, kernel_owned
 from tallystick.node.hosted import Hosted
+from tallystick.node.jobs import Published, job_of
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 
 _BEAT_S: Final = 0.05
+_LOST_S: Final = 0.2  # between two looks at what the disk has lost
+T = TypeVar("T")
 PAGE: Final = 64  # a few milliseconds of the kernel's thread
 UNKNOWN: Final = Failed(
     "outcome_unknown", "effect.outcome_unknown", "the node stopped while this was on its way"
@@ -36,6 +41,7 @@ class Resume:
         self._left: deque[Deferred] = deque()
         self._task: asyncio.Task[None] | None = None
         self._lists: dict[asyncio.Task[None], None] = {}
+        self._stopped = False
 
     @property
     def works(self) -> bool:
@@ -50,20 +56,32 @@ class Resume:
 
     async def _list(self, world: str, head: int) -> None:
         """What is in memory at once, the rest in small pages, so that nobody waits for long."""
-        found = await self._node.look(world, partial(_recent, head))
+        found = await self._look(world, partial(_recent, head))
         known = {name.intent for _, name in found}
         after: bytes | None = b""
         while after is not None:
-            page, after = await self._node.look(world, partial(_page, after, head))
+            page, after = await self._look(world, partial(_page, after, head))
             # What a snapshot wrote meanwhile is in the index now, and was in memory before.
             found += [each for each in page if each[1].intent not in known]
         found.sort()
-        self._left.extend(name for _, name in found)
-        if self._left and self._task is None:
+        self._enqueue([name for _, name in found])
+
+    async def _look(self, world: str, ask: Callable[[World], T]) -> T:
+        """What a world answers; what the disk has lost of it is waited for."""
+        while True:
+            try:
+                return await self._node.look(world, ask)
+            except JournalCorrupt:
+                await asyncio.sleep(_LOST_S)
+
+    def _enqueue(self, names: list[Deferred]) -> None:
+        self._left.extend(names)
+        if self._left and self._task is None and not self._stopped:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Take up nothing more; what is left is open in the journal."""
+        self._stopped = True
         tasks = [*self._lists, *([] if self._task is None else [self._task])]
         for task in tasks:
             task.cancel()
@@ -93,7 +111,7 @@ class Resume:
             if node.dispatch.is_diverted(name):
                 diverted.append(name)
             elif node.dispatch.fails_at_restart(name):
-                node.engine.call(partial(self._give_up, hosted, name.intent))
+                node.engine.call(partial(self._give_up, hosted, name))
             else:
                 given = (node.clock.sample(), "attempt", "node", "restart")
                 ticket = Ticket(Operate(*given, intent=name.intent))
@@ -104,12 +122,18 @@ class Resume:
         for world, tickets in groups.items():
             node.engine.offer(node.engine.worlds[world], tickets, ingress=False)
 
-    def _give_up(self, hosted: Hosted, intent: bytes) -> None:
+    def _give_up(self, hosted: Hosted, name: Deferred) -> None:
         """On the kernel's thread: nobody knows what became of it, and nobody may try again."""
-        found = hosted.driver.world.intents.get(intent)
-        if found is not None:
-            job = hosted.driver.job(intent, found)
-            self._node.loop.call_soon_threadsafe(self._unknown, job)
+        driver, loop = hosted.driver, self._node.loop
+        try:
+            found = driver.world.intents.get(name.intent)
+            if found is not None:
+                job = job_of(driver.world, driver.blobs, name.intent, found)
+                loop.call_soon_threadsafe(self._unknown, job)
+        except JournalCorrupt as why:
+            driver.stop(why)
+            self._node.engine.let_out()
+            loop.call_soon_threadsafe(loop.call_later, _LOST_S, self._enqueue, [name])
 
     def _unknown(self, job: Published) -> None:
         now_ns = self._node.clock.now_ns()

@@ -21,7 +21,7 @@ from tallystick.journal.base import WorkRow
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Operate, Progress, Receipt, Sample, Settle
 from tallystick.kernel.settle import statement_of
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.node.leases import Lease, Leases, Waits, Wish
 from tallystick.node.node import Node
 from tallystick.values import canon, seal

@@ -12,7 +12,8 @@ from tallystick.kernel.inputs import Activate, Operate, RevokeKey, TakeSnapshot,
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
 from tallystick.model.frames import open_frame
-from tallystick.node.driver import Driver, Published, Publisher
+from tallystick.node.driver import Driver, Publisher
+from tallystick.node.jobs import Published
 from tallystick.node.worlds import ForkOrder, fork_world, marks_of, open_driver
 from tallystick.testing.acts_rules import RuleActs
 from tallystick.testing.check import must

@@ -28,7 +28,7 @@ from tallystick.model.records import (
     ProgressNoted,
     ReceiptSettled,
 )
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.testing.check_records import Judgements, Progresses, check_I13
 from tallystick.testing.violation import Violation, must
 from tallystick.values import canon, seal

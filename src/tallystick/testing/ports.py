@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.kernel.inputs import Receipt, Sample
 from tallystick.kernel.settle import statement_of
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair
 

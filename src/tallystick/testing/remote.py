@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from tallystick.kernel.inputs import Operate, Receipt, Settle
-from tallystick.node.driver import Driver, Published, unfinished
+from tallystick.node.driver import Driver, unfinished
+from tallystick.node.jobs import Published
 from tallystick.node.leases import Lease, Leases, Wish
 from tallystick.testing.plan import Decision
 from tallystick.testing.ports import MS, SECOND, WORLD, sealed

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tallystick.kernel.inputs import Sample, Submit
 from tallystick.kernel.world import World
 from tallystick.model.abi import Runner
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.testing.bundle import Bundle
 from tallystick.testing.plan import Decision
 

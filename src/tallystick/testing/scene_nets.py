@@ -19,7 +19,7 @@ from tallystick.model.records import (
 )
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tallystick.playbooks.document import load
 from tallystick.playbooks.trace import events_of

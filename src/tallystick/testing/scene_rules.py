@@ -8,7 +8,7 @@ from typing import Any, Final
 from tallystick.kernel.inputs import Decide, Sample, Submit
 from tallystick.kernel.world import World
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.testing import program_rules as program
 from tallystick.testing.plan import Config, Decision
 from tallystick.testing.reference_rules import Judge

@@ -10,7 +10,7 @@ from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.records import EventAdmitted, ReceiptSettled
 from tallystick.modules.python import PythonRunner
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.testing import program
 from tallystick.testing.bundle import bundle_of
 from tallystick.testing.plan import Config, Decision

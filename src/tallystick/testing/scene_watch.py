@@ -19,7 +19,7 @@ from tallystick.model.records import (
 )
 from tallystick.modules.builtin import Builtin
 from tallystick.modules.runners import Library, Runners
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.reactions import ids
 from tallystick.reactions.bundle import reaction_documents
 from tallystick.reactions.document import Definition, load

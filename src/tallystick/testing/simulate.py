@@ -23,7 +23,8 @@ from tallystick.kernel.inputs import Progress, Receipt, Settle
 from tallystick.kernel.world import Settings
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import verify_chain
-from tallystick.node.driver import Driver, Ports, Published, Publisher, Ticket
+from tallystick.node.driver import Driver, Ports, Publisher, Ticket
+from tallystick.node.jobs import Published
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.acts import Acts

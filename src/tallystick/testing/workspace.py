@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.model.records import IntentOpened
-from tallystick.node.driver import Published
+from tallystick.node.jobs import Published
 from tallystick.testing.scene import Content
 from tallystick.testing.violation import must
 from tallystick.values import canon

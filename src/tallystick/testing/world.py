@@ -33,7 +33,8 @@ from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted, Ticked
 from tallystick.modules.runners import Runners
-from tallystick.node.driver import Driver, Ports, Published, Publisher
+from tallystick.node.driver import Driver, Ports, Publisher
+from tallystick.node.jobs import Published
 from tallystick.node.points import Points
 from tallystick.node.worlds import NewWorld, create_world, open_driver
 from tallystick.testing.answers import Crash, Said
