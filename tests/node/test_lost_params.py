@@ -141,7 +141,7 @@ def test_what_may_not_be_tried_again_waits_for_its_parameters_too(
 def test_a_job_that_waits_by_name_stops_its_world_when_its_turn_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F4: lost under a live node, between the commit and the free slot: found when it is fetched."""
+    """F4: lost under a live node, between commit and free slot: found when it is fetched."""
 
     async def main() -> None:
         bank = Bank()
