@@ -15,7 +15,8 @@ from tallystick.model.records import Ticked, WorkflowFaulted
 from tallystick.modules.wasm import WasmLane
 from tallystick.modules.wasm_binary import SIZE_MAX
 from tallystick.modules.wasm_engine import ENGINE, Compiled
-from tallystick.modules.wasm_raw import Plain, Raw, calls
+from tallystick.modules.wasm_plain import Plain
+from tallystick.modules.wasm_raw import Raw, calls
 from tallystick.modules.wasm_run import GuestSettings
 from tallystick.values import canon
 from tests.modules.wasm_world import FLOW, STEP, WasmRig, output, says, wat

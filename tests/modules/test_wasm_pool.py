@@ -174,7 +174,8 @@ class Counted(Instances):
         return super().attempt(compiled, call)
 
 
-def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
+@pytest.mark.parametrize("pooled", [True, False])
+def test_an_interrupt_that_was_not_meant_changes_nothing(*, pooled: bool) -> None:
     """05 section 5: the deadline is a safety net and never an outcome; the tick is run again."""
     spin = (
         "(local $n i32) (local.set $n (i32.const 4000000))"
@@ -182,8 +183,8 @@ def test_an_interrupt_that_was_not_meant_changes_nothing() -> None:
     )
     rig = WasmRig(wat(says(output(), spin)))
     quiet = rig.tick(rig.lane(pooled=False), None, 1)
-    lane, over = rig.lane(pooled=True), threading.Event()
-    lane.here = counted = Counted(rig.driver.blobs)
+    lane, over = rig.lane(pooled=pooled), threading.Event()
+    lane.here = counted = Counted(rig.driver.blobs, GuestSettings(pooled=pooled))
 
     def disturb() -> None:
         while counted.begun < 3 and not over.wait(0.001):

@@ -17,6 +17,7 @@ from tallystick.errors import BadDefinition
 SIZE_MAX: Final = 4 * 1024 * 1024
 FUNCTIONS_MAX: Final = 20_000
 PROOF_MAX: Final = 512 * 1024  # bytes of code; reading more would cost more than it saves
+HIDDEN_GLOBAL: Final = "a mutable global that is not exported"
 MAGIC: Final = b"\0asm\x01\0\0\0"
 
 _IMPORT, _FUNCTION, _GLOBAL, _EXPORT, _CODE = 2, 3, 6, 7, 10
@@ -140,7 +141,7 @@ def _globals(section: _Bytes | None, names: dict[int, str]) -> tuple[tuple[str, 
             if opcode is None or opcode == _END:
                 break
         if changes and index not in names:
-            leaks.append("a mutable global that is not exported")
+            leaks.append(HIDDEN_GLOBAL)
         elif changes:
             restored.append(names[index])
     return tuple(restored), leaks

@@ -14,7 +14,9 @@ from typing import Final, Protocol
 from wasmtime import Config, Engine, FuncType, MemoryType, Module, Trap, TrapCode, WasmtimeError
 
 from tallystick.errors import BadDefinition
-from tallystick.modules.wasm_binary import Binary, read_binary
+from tallystick.modules.wasm_binary import HIDDEN_GLOBAL, Binary, read_binary
+from tallystick.modules.wasm_plain import Code
+from tallystick.modules.wasm_warm import keep_warm
 from tallystick.values import canon
 
 FUEL_SCALE: Final = 100  # instructions for one unit of `limits.fuel`
@@ -56,15 +58,31 @@ INITIALIZE: Final[tuple[list[str], list[str]]] = ([], [])
 @cache
 def engine() -> Engine:
     """The engine of this process; it may be used by every thread."""
+    return Engine(_config())
+
+
+@cache
+def warm_engine() -> Engine | None:
+    """The same engine for instances that live for one tick; None where memory cannot be kept.
+
+    It takes the same compiled code, so that outputs, fuel and traps are the same.
+    """
+    config = _config()
+    return Engine(config) if keep_warm(config) else None
+
+
+def _config() -> Config:
     config = Config()
     for name, value in SETTINGS.items():
         setattr(config, name, value)
-    return Engine(config)
+    return config
 
 
 def interrupt() -> None:
     """Stop what runs now in any thread; a tick that was not meant is run again."""
-    engine().increment_epoch()
+    for each in (engine(), warm_engine()):
+        if each is not None:
+            each.increment_epoch()
 
 
 class Kept(Protocol):
@@ -82,7 +100,7 @@ class Kept(Protocol):
 class Compiled:
     """A module that keeps the ABI, compiled; shared by every world of a node."""
 
-    __slots__ = ("binary", "entries", "module")
+    __slots__ = ("_warm", "binary", "entries", "module")
 
     def __init__(self, data: bytes, kept: Kept | None = None) -> None:
         self.binary: Binary = read_binary(data)
@@ -92,6 +110,29 @@ class Compiled:
         if kept is not None and found is None:
             kept.put(name, bytes(self.module.serialize()))
         self.entries = frozenset(_entries(self.module))
+        self._warm: Code | None = None
+
+    @property
+    def code(self) -> Code:
+        """For instances that may stay."""
+        return Code(engine(), self.module)
+
+    @property
+    def warm(self) -> Code:
+        """For instances that live for one tick; the same as `code` where that gains nothing."""
+        if self._warm is None:
+            self._warm = self._warmed() or self.code
+        return self._warm
+
+    def _warmed(self) -> Code | None:
+        # The warm engine bounds tables by itself: a module that could notice does not go there.
+        other = warm_engine() if set(self.binary.leaks) <= {HIDDEN_GLOBAL} else None
+        if other is None:
+            return None
+        try:
+            return Code(other, Module.deserialize(other, self.module.serialize()))
+        except WasmtimeError:
+            return None  # its tables or globals do not fit
 
     @property
     def pooled(self) -> bool:

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from wasmtime import Store
-
-from tallystick.modules import wasm_raw
-from tallystick.modules.wasm_engine import Compiled, engine
+from tallystick.modules.wasm_engine import Compiled
+from tallystick.modules.wasm_plain import Cap, Code, Plain
 
 POOLED_BYTES_MAX: Final = 1024 * 1024  # copying more costs more than a fresh instance
-
-
-class Cap(NamedTuple):
-    """What a run may use: instructions and bytes of memory."""
-
-    fuel: int
-    memory_bytes: int
 
 
 class Image(NamedTuple):
@@ -34,18 +25,11 @@ class Image(NamedTuple):
 class Guest:
     """A module ready to run in a store of its own; raises `Trap` if its start does."""
 
-    __slots__ = ("_alloc", "_calls", "_entries", "_image", "compiled", "store")
+    __slots__ = ("_alloc", "_calls", "_entries", "_image", "compiled")
 
-    def __init__(
-        self, compiled: Compiled, cap: Cap, calls: type[wasm_raw.Plain] = wasm_raw.calls
-    ) -> None:
+    def __init__(self, compiled: Compiled, code: Code, cap: Cap, layer: type[Plain]) -> None:
         self.compiled = compiled
-        self.store = store = Store(engine())
-        # What a table holds takes memory too, a word for each.
-        store.set_limits(cap.memory_bytes, cap.memory_bytes // _WORD_BYTES, 1, -1, 1)
-        store.set_epoch_deadline(1)
-        store.set_fuel(cap.fuel)  # also tables and globals are filled by metered code
-        self._calls = calls(store, calls.link(store, compiled.module))
+        self._calls = layer(code, cap)
         if INITIALIZE in compiled.binary.exports:
             self._calls.call(self._calls.export(INITIALIZE))
         self._alloc = self._calls.export("alloc")
@@ -74,12 +58,11 @@ class Guest:
 
     def run(self, entrypoint: str, data: bytes, fuel: int) -> bytes:
         """Hand a document to an entrypoint and take its answer."""
-        calls, store = self._calls, self.store
+        calls = self._calls
         entry = self._entries.get(entrypoint)
         if entry is None:
             entry = self._entries[entrypoint] = calls.export(entrypoint)
-        store.set_fuel(fuel)
-        store.set_epoch_deadline(1)
+        calls.refill(fuel)
         at = calls.call(self._alloc, len(data)) & _WORD
         calls.write(at, data)
         answer = calls.call(entry, at, len(data))
@@ -92,4 +75,3 @@ class Guest:
 
 INITIALIZE: Final = "_initialize"
 _WORD: Final = 0xFFFFFFFF
-_WORD_BYTES: Final = 8

@@ -15,8 +15,9 @@ from tallystick.errors import BadDefinition, LaneMissing
 from tallystick.model.abi import Halted
 from tallystick.modules.wasm_call import Answered, Blobs, Call, code_at
 from tallystick.modules.wasm_engine import ENGINE, FUEL_SCALE, Compiled, Kept, code_of
-from tallystick.modules.wasm_guest import Cap, Guest
-from tallystick.modules.wasm_raw import Outside, Plain, calls
+from tallystick.modules.wasm_guest import Guest
+from tallystick.modules.wasm_plain import Cap, Outside, Plain
+from tallystick.modules.wasm_raw import calls
 
 FUEL_MAX: Final = 2**63 - 1  # what the engine can count
 _LIMITS: Final = "limits"  # memories and tables over the limits of their store
@@ -70,7 +71,7 @@ class Instances:
         fresh = guest is None
         try:
             if guest is None:
-                guest = Guest(compiled, cap, self._settings.layer)
+                guest = self._guest(compiled, cap)
                 fresh = not (self._settings.pooled and guest.keep())
             data = guest.run(call.entrypoint, call.data, cap.fuel)
             used = cap.fuel - guest.fuel()
@@ -91,6 +92,15 @@ class Instances:
                 ) from why
             message = f"the module needs more than memory_bytes {memory}"
             return Halted("trap", message, 0, ENGINE)
+
+    def _guest(self, compiled: Compiled, cap: Cap) -> Guest:
+        layer = self._settings.layer
+        if not (self._settings.pooled and compiled.pooled):
+            try:
+                return Guest(compiled, compiled.warm, cap, layer)
+            except WasmtimeError:
+                pass  # no place is free, or the limits forbid it: the other engine decides
+        return Guest(compiled, compiled.code, cap, layer)
 
     def _compiled(self, hash_text: str) -> Compiled:
         settings = self._settings
