@@ -185,11 +185,11 @@ class _Compiled:
         return None if library is None else _spec_from_file_location(name, library)
 
 
-def _prefer_compiled() -> bool:
-    """Let the compiled modules be found in place of the pure ones; False without a fit build."""
+def _prefer_compiled() -> str:
+    """Let compiled modules be found in place of the pure ones; the set's name, "" without one."""
     here = _Path(__file__).parent
     if _os.environ.get("TALLY_PURE") == "1" or not (here / "_fast").is_dir():
-        return False
+        return ""
     for name in _SETS:
         try:
             libraries = _libraries(here / "_fast" / _build_name(here, name))
@@ -199,8 +199,8 @@ def _prefer_compiled() -> bool:
             # Before all other finders, and before any room is imported: half of a room compiled
             # and half of it pure would be two sets of classes in one process.
             _sys.meta_path.insert(0, _Compiled(libraries))
-            return True
-    return False
+            return name
+    return ""
 
 
-_prefer_compiled()
+_COMPILED = _prefer_compiled()  # the set that this process runs, for those who tell it

@@ -8,6 +8,7 @@ Without a C compiler or mypyc these tests are skipped, and say so.
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import os
 import shutil
@@ -188,6 +189,8 @@ def test_compiled_is_preferred(site: Path) -> None:
     assert which(site) == "compiled"
     assert which(site, TALLY_PURE="0") == "compiled"
     assert which(site, TALLY_PURE="1") == "pure"
+    said = run(site, "-m", "tallystick", "--version", "--json")
+    assert json.loads(said.stdout)["path"] == "codec", said.stderr
 
 
 @pytest.mark.clause("D3")

@@ -9,11 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
+from rich.console import Console
 
 from tallystick.cli import show
 from tallystick.cli.pace import SECONDS, Pace, pace_of
 from tallystick.cli.verb import NO, OK, Done, Options, Verb, arg, flag, opt
 from tallystick.errors import Rejected
+from tallystick.node.path import path_in_use, way_to_compiled
 
 NAMES: Final = ("disk", "lone", "batch", "ticks", "admit")
 QUICK_S: Final = 0.5
@@ -38,6 +40,8 @@ def _bench(call: Any, options: Options) -> Done:
         "quick": options["quick"],
         "pace": {**pace._asdict(), "least": pace.least},
         "below": under,
+        "path": path_in_use(),
+        "compiled_by": way_to_compiled(),
     }
     return Done(told, NO if under else OK)
 
@@ -67,6 +71,12 @@ def below(rows: list[dict[str, Any]], floors: Mapping[str, float], pace: Pace) -
     ]
 
 
+def _table(console: Console, value: Any) -> None:
+    show.columns("name", "value", "paced", "unit", "n", "says")(console, value)
+    way = value["compiled_by"]
+    console.print(f"path {value['path']}" + ("" if way is None else f"; for compiled: {way}"))
+
+
 VERBS = (
     Verb(
         "bench",
@@ -92,7 +102,9 @@ VERBS = (
             "quick": bool,
             "pace": {"cpu": float, "sync": float, "least": float},
             "below": [str],
+            "path": str,
+            "compiled_by": (str, None),
         },
-        show.columns("name", "value", "paced", "unit", "n", "says"),
+        _table,
     ),
 )

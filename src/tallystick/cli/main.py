@@ -14,6 +14,7 @@ from tallystick.cli.problem import problem_object
 from tallystick.cli.table import NOUNS, VERBS
 from tallystick.cli.verb import BAD, Verb
 from tallystick.errors import Rejected, TallyError
+from tallystick.node.path import path_in_use, way_to_compiled
 
 
 def _globals() -> list[click.Parameter]:
@@ -64,9 +65,30 @@ def _group(name: str, says: str) -> click.Group:
     return click.Group(name, params=_globals(), callback=run, help=says)
 
 
+def _version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Say which version this is and which path it runs; with `--json` also how to change that."""
+    if not asked or context.resilient_parsing:
+        return
+    if "--json" in sys.argv:
+        told = {"version": __version__, "path": path_in_use(), "compiled_by": way_to_compiled()}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(f"tally ({path_in_use()}), version {__version__}")
+    context.exit()
+
+
 def _tree() -> click.Group:
     root = _group("tally", "Workflows that can prove what happened.")
-    click.version_option(__version__, prog_name="tally")(root)
+    root.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="the version, and whether the compiled path runs",
+        )
+    )
     groups = {name: _group(name, says) for name, says in NOUNS.items()}
     for command in VERBS:
         first, _, rest = command.words.partition(" ")

@@ -24,6 +24,7 @@ from tallystick.errors import TallyError
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.node.config import Config
 from tallystick.node.keys import read_keys
+from tallystick.node.path import path_in_use, way_to_compiled
 
 OK, WARN, RED = "ok", "warn", "red"
 SQLITE_WANT: Final = (3, 51, 3)
@@ -74,6 +75,13 @@ def _sqlite(_config: Config) -> Iterator[Check]:
     fine = tuple(int(part) for part in version.split(".")) >= SQLITE_WANT
     want = ".".join(map(str, SQLITE_WANT))
     yield Check("sqlite", OK if fine else RED, version, f">= {want}", "pip install -U apsw")
+
+
+def _path(_config: Config) -> Iterator[Check]:
+    # The pure path is no fault, so its level is ok; what is found tells the way to a faster one.
+    way = way_to_compiled()
+    found = path_in_use() if way is None else f"{path_in_use()}; about half as fast as compiled"
+    yield Check("path", OK, found if way is None else f"{found}: {way}", "compiled", way)
 
 
 def _file_system(config: Config) -> Iterator[Check]:
@@ -266,6 +274,7 @@ def _python(_config: Config) -> Iterator[Check]:
 
 LOOKS: Final[tuple[Callable[[Config], Iterator[Check]], ...]] = (
     _sqlite,
+    _path,
     _file_system,
     _sync,
     _space,
