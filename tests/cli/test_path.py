@@ -38,7 +38,7 @@ def test_the_version_says_which_path_runs() -> None:
 def test_the_doctor_names_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str, name: str | None
 ) -> None:
-    """11 section 4: the pure path is no fault; where it runs the way to the compiled one is told."""
+    """11 section 4: the pure path is no fault; the way to the compiled one is told."""
     monkeypatch.setattr(path, "_COMPILED", found)
     monkeypatch.delenv("TALLY_PURE", raising=False)
     config = config_of(tmp_path, {}, {})
