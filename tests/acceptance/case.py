@@ -11,7 +11,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.kit import report
+from tests.acceptance.kit import report, scaled
 
 
 @dataclass(slots=True)
@@ -47,7 +47,8 @@ class Case:
     """One acceptance test.
 
     `run` gives figures, `faults` says what is wrong with them: nothing, if the node is sound.
-    `floors` says what else is wrong when the machine is quiet and the sizes are full.
+    `floors` says what else is wrong when the machine is quiet and the sizes are full; it is given
+    the pace of the machine with the figures.
     `planted` names the defect with which the same run must be found wrong.
     `suite` says what the test suite runs of it in small: `both`, `sound` or `none`; the rest is for
     `scripts/accept`, and for the suite with TALLY_ACCEPT=all.
@@ -79,8 +80,11 @@ def wrong(case: Case, bench: Bench) -> tuple[list[str], dict[str, Any]]:
 def full_report(case: Case, folder: Path, seed: int, *, full: bool) -> dict[str, Any]:
     """Run a case and its control; the report as it is written."""
     sizes = case.full if full else case.small
+    folder.mkdir(parents=True, exist_ok=True)
+    pace = {"pace": scaled.probe(folder)} if full else {}
     faults, figures = wrong(case, Bench(folder / "run", seed, sizes))
     if full and figures:
+        figures |= pace
         faults += case.floors(figures)
     planted = Bench(folder / "control", seed, case.control or case.small, case.planted)
     found, _ = wrong(case, planted)

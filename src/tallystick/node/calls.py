@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from tallystick.kernel.draft import Answer
@@ -12,12 +13,13 @@ from tallystick.node.driver import Ticket
 class Call:
     """One caller that waits for one or more tickets; told on the io thread, in any order."""
 
-    __slots__ = ("_left", "future", "tickets")
+    __slots__ = ("_left", "future", "left", "tickets")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tickets: list[Ticket]) -> None:
         self.future: asyncio.Future[list[Ticket]] = loop.create_future()
         self.tickets = tickets
         self._left = len(tickets)
+        self.left: Callable[[], None] | None = None  # told when all of them are done
         for ticket in tickets:
             ticket.waiter = self
 
@@ -25,8 +27,12 @@ class Call:
         """One ticket is done; the caller wakes with the last one."""
         del ticket
         self._left -= 1
-        if self._left == 0 and not self.future.done():
+        if self._left:
+            return
+        if not self.future.done():
             self.future.set_result(self.tickets)
+        if self.left is not None:
+            self.left()
 
 
 def outcome_of(ticket: Ticket) -> Answer | Exception:

@@ -46,7 +46,9 @@ STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _OVERDUE: Final = 2  # a snapshot waits for calm, but not for ever: a start folds what it lacks
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
 _PREPARED: Final = 1_024  # entries of a snapshot: fewer are merged in a moment anyway
+_SHARED: Final = 64  # so many at a time while another world is busy: it waits for each part
 _FASTER: Final = 4  # so many of them for each record
+_BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 _ROUNDS: Final = 16
 _AGAIN_NS: Final = 200_000_000  # between two looks for bytes that a disk has lost
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
@@ -339,19 +341,22 @@ class Engine:
 
         Many times as much as was recorded meanwhile: it is caught up with before it is due.
         """
-        for hosted in self.worlds.values():
-            world = hosted.driver.world
-            recorded, hosted.seen = world.seq - hosted.seen, world.seq
+        now_ns = time.monotonic_ns()
+        recorded = {hosted: hosted.recorded(now_ns) for hosted in self.worlds.values()}
+        busy = sum(now_ns - hosted.busy_ns < _BUSY_NS for hosted in recorded)
+        part = _PREPARED if busy <= 1 else _SHARED
+        for hosted, records in recorded.items():
             if hosted.lacks(self._pace.snapshot_every * 3 // 4) and self._may_snap(hosted):
                 try:
-                    prepare(world, max(_PREPARED, _FASTER * recorded))
+                    prepare(hosted.driver.world, max(part, _FASTER * records))
                 except JournalCorrupt as why:
                     self._stop(hosted.driver, why)
 
     def _snapshot(self, hosted: Hosted) -> None:
         self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
         hosted.snapped = hosted.driver.world.seq
-        gc.collect(1)
+        if self._inbox.empty():
+            gc.collect(1)  # nobody waits for it
 
     # ---- commits ----------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ from tallystick.node.reading import Reading
 from tallystick.node.reruns import Reruns
 from tallystick.node.resume import Resume
 from tallystick.node.served import serve_executors
+from tallystick.node.shares import Shares
 from tallystick.node.split import SplitJournal
 from tallystick.node.watching import Watching
 from tallystick.node.work import Work
@@ -157,6 +158,7 @@ def _join(node: Node) -> None:
     out = Out(post, node.metrics.ticked, node.metrics.late)
     node.engine = Engine(node.writer, pace, outlet, out)
     node.writer.broken = node.engine.break_off
+    node.shares = Shares(node.engine, node.writer)
     node.reader = node.journal.reader()
     journal = SplitJournal(node.reader, node.writer)
     settings = Settings(
@@ -256,6 +258,7 @@ async def close_node(
         with suppress(Unavailable):  # a sync that fails now is told by `stopped`, like any other
             await node.duties.last(until_s)
     node.log.say("debug", "node.signed", "every idle world has a snapshot and a checkpoint")
+    node.shares.close()
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on
     await node.dispatch.close()

@@ -22,8 +22,16 @@ class Hosted:
     """
 
     __slots__ = (
-        "clock_after_ns", "driver", "reopen", "rests_until_ns", "seen", "snapped", "staged_ns",
-        "taken", "taken_bytes"
+        "_seen",
+        "busy_ns",
+        "clock_after_ns",
+        "driver",
+        "reopen",
+        "rests_until_ns",
+        "snapped",
+        "staged_ns",
+        "taken",
+        "taken_bytes"
     )  # fmt: skip
 
     def __init__(self, driver: Driver, reopen: Callable[[Head], Driver], snapped: int) -> None:
@@ -32,7 +40,8 @@ class Hosted:
         self.snapped = snapped
         long = driver.world.seq - snapped >= _LONG
         self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
-        self.seen = driver.world.seq  # where it stood at the last commit
+        self._seen = driver.world.seq  # where it stood at the last commit
+        self.busy_ns = 0  # when it recorded something last
         self.staged_ns = 0
         self.clock_after_ns = 0
         # How much of the ingress lane was handled, for whoever bounds the lane.
@@ -55,6 +64,14 @@ class Hosted:
             self.driver.unsent = old.unsent
         self.driver.stopped = None
         self.driver.publish_unsent()
+
+    def recorded(self, now_ns: int) -> int:
+        """How many records are new since this was asked last."""
+        seq = self.driver.world.seq
+        new, self._seen = seq - self._seen, seq
+        if new > 0:
+            self.busy_ns = now_ns
+        return new
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

@@ -52,6 +52,7 @@ from tallystick.node.log import Log
 from tallystick.node.metrics import Metrics
 from tallystick.node.outlet import Parcel, told_of
 from tallystick.node.reading import Reading
+from tallystick.node.shares import Shares
 from tallystick.node.wasm_cache import Vouched
 from tallystick.node.worlds import ForkOrder, NewWorld, drop_unfinished, own, world_at
 from tallystick.node.writer import Writer
@@ -117,6 +118,7 @@ class Node:
         self.reader: Reader  # of the kernel's thread
         self.writer: Writer
         self.engine: Engine
+        self.shares: Shares
         self.hosting: Hosting
         self.dispatch: Dispatch
         self.outside: Outside
@@ -204,7 +206,10 @@ class Node:
         if isinstance(clock, AheadClock):
             _move(tickets, clock.ahead_ns)
         call = Call(self.loop, tickets)
-        self.engine.offer(hosted, tickets, ingress=ingress)
+        if ingress:
+            self.shares.offer(world, hosted, call)
+        else:
+            self.engine.offer(hosted, tickets, ingress=False)
         await call.future
         return [outcome_of(ticket) for ticket in tickets]
 

@@ -23,6 +23,7 @@ Told = Callable[[list[Outcome] | TallyError], None]
 
 _IDLE_S: Final = 1.0
 _QUICK_S: Final = 0.001
+_FORGET: Final = 1.05  # a disk that has become slower is believed after some dozens of commits
 
 
 class Pace(NamedTuple):
@@ -42,6 +43,7 @@ class Writer:
         self.journal = journal
         self._timed = timed  # seconds and frames of each commit
         self.broken: Callable[[TallyError], None] | None = None  # told of a failure while idle
+        self.least_s = 1.0  # what a commit takes when nothing else is in its way, as of late
         self._usual_s = 1.0
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -63,6 +65,7 @@ class Writer:
             outcomes = self.journal.append(*batch)
         took = time.perf_counter() - begun
         self._usual_s += (took - self._usual_s) / 8
+        self.least_s = min(took, self.least_s * _FORGET)
         self._timed(took, sum(len(each.frames) for each in batch))
         return outcomes
 

@@ -42,6 +42,26 @@ def ask(order: Order, ctx: Ctx) -> Charged:
     return new
 
 
+# ---- a bounded set of cells that only count -----------------------------------------------------
+
+
+class Coin(Record):
+    id: str
+    cents: Nat
+
+
+class Purse(Record):
+    coins: Nat
+    cents: Nat
+
+
+@app.workflow(key={Coin: "id"})
+def purse(state: Purse | None, event: Coin, ctx: Ctx) -> Purse:
+    if state is None:
+        return Purse(coins=1, cents=event.cents)
+    return state.replace(coins=state.coins + 1, cents=state.cents + event.cents)
+
+
 # ---- work for a till that stands elsewhere ----------------------------------------------------
 
 
