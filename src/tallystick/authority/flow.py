@@ -12,10 +12,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tallystick.authority.denial import Denial
-from tallystick.authority.policy import Patterns, PolicyFacts, fits, scope_of, when_of
+from tallystick.authority.policy import (
+    TRACKS_MAX,
+    Names,
+    Patterns,
+    PolicyFacts,
+    fits,
+    names_of,
+    scope_of,
+    when_of,
+)
 from tallystick.errors import BadDefinition
 from tallystick.values import canon
-from tallystick.values.expr import Expression, ExpressionFault, compile_expression
+from tallystick.values.expr import (
+    Expression,
+    ExpressionFault,
+    Run,
+    compile_expression,
+    shared_run,
+)
 
 STAGE: Final = "capacity"
 QUEUE_MAX: Final = 10_000
@@ -53,9 +68,33 @@ class Flow:
         return tat_ns - (self.burst - 1) * self.gap_ns
 
 
+class Flows(dict[str, Flow]):
+    """The flows of a manifest by name, in order.
+
+    Which of them a request meets depends on names alone, so it is found once for each combination.
+    """
+
+    __slots__ = ("_met",)
+
+    def __init__(self, flows: Mapping[str, Flow]) -> None:
+        super().__init__(flows)
+        self._met: dict[Names, tuple[Flow, ...]] = {}
+
+    def met_by(self, facts: PolicyFacts) -> tuple[Flow, ...]:
+        """The flows whose `match` fits a request."""
+        names = names_of(facts)
+        found = self._met.get(names)
+        if found is None:
+            if len(self._met) >= TRACKS_MAX:
+                self._met.clear()
+            found = tuple(flow for flow in self.values() if fits(flow.when, facts))
+            self._met[names] = found
+        return found
+
+
 def compile_flows(
     flows: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
-) -> dict[str, Flow]:
+) -> Flows:
     """The flows of a manifest by name, in order; refuses a bad expression or an unknown budget."""
     known = {
         raw["name"]: Budget(
@@ -63,7 +102,7 @@ def compile_flows(
         )
         for raw in budgets
     }
-    return {raw["name"]: _flow(raw, known) for raw in flows}
+    return Flows({raw["name"]: _flow(raw, known) for raw in flows})
 
 
 def _flow(raw: Mapping[str, Any], budgets: Mapping[str, Budget]) -> Flow:
@@ -101,45 +140,54 @@ def _bad(name: str, path: str, message: str) -> BadDefinition:
     return BadDefinition(message, code="flow.bad_flow", where={"flow": name, "path": path})
 
 
-def claims_of(flows: Mapping[str, Flow], facts: PolicyFacts) -> list[dict[str, Any]] | Denial:
+def claims_of(flows: Flows, facts: PolicyFacts) -> list[dict[str, Any]] | Denial:
     """What a request asks of each flow that it meets, in order, as it is recorded.
 
     A key or a cost that cannot be computed denies.
     """
     made: list[dict[str, Any]] = []
-    scope: dict[str, Any] | None = None
-    for flow in flows.values():
-        if not fits(flow.when, facts):
+    run: Run | None = None
+    for flow in flows.met_by(facts):
+        if flow.key is None and flow.cost is None:
+            made.append({"flow": flow.name})
             continue
-        scope = scope if scope is not None else scope_of(facts)
+        if run is None:
+            run = shared_run(scope_of(facts))
         try:
-            made.append(_claim(flow, scope, facts))
+            made.append(_claim(flow, run, facts))
         except ExpressionFault as fault:
             message = f"flow {flow.name}: {fault.code} {fault.message}"
             return Denial(STAGE, "flow.cost_fault", message, flow.name)
     return made
 
 
-def _claim(flow: Flow, scope: Mapping[str, Any], facts: PolicyFacts) -> dict[str, Any]:
+def _claim(flow: Flow, run: Run, facts: PolicyFacts) -> dict[str, Any]:
     claim: dict[str, Any] = {"flow": flow.name}
     if flow.key is not None:
-        claim["key"] = _text(flow.key.evaluate(scope))
-    if flow.cost is not None and flow.budget is not None:
-        cost = flow.cost.evaluate(scope)
+        claim["key"] = _text(flow.key.evaluate_in(run))
+    budget = flow.budget
+    if flow.cost is not None and budget is not None:
+        cost = flow.cost.evaluate_in(run)
         if type(cost) is not int or cost < 0:
             raise ExpressionFault("a cost is a natural number")
-        budget = flow.budget
-        places = {
-            "world": "",
-            "workflow": f" {facts.workflow}",
-            "cell": f" {facts.workflow} {facts.key.hex()}",
-            "key": f" {claim.get('key', '')}",
-        }
         claim["cost"] = cost
-        claim["budget"] = budget.name + places[budget.scope]
+        claim["budget"] = budget.name + _place(budget, claim, facts)
         claim["unit"] = budget.unit
         claim["window"] = facts.now_ns // budget.window_ns if budget.window_ns else 0
     return claim
+
+
+def _place(budget: Budget, claim: Mapping[str, Any], facts: PolicyFacts) -> str:
+    """Whose purse of a budget pays."""
+    match budget.scope:
+        case "world":
+            return ""
+        case "workflow":
+            return f" {facts.workflow}"
+        case "cell":
+            return f" {facts.workflow} {facts.key.hex()}"
+        case _:
+            return f" {claim.get('key', '')}"
 
 
 def _text(value: Any) -> str:

@@ -20,13 +20,20 @@ from typing import Any, NamedTuple
 from tallystick.authority.denial import Denial
 from tallystick.errors import BadDefinition
 from tallystick.model.catalogue import Policy
-from tallystick.values.expr import Expression, ExpressionFault, compile_expression, truth
+from tallystick.values.expr import (
+    Expression,
+    ExpressionFault,
+    Run,
+    compile_expression,
+    shared_run,
+    truth,
+)
 
 STAGE = "policy"
 RULES_MAX = 1000
 WHEN_KEYS = ("effect", "cap", "cap_type", "grant", "origin", "workflow", "tags")
 # Combinations of names seen in one world are few; the bound is for a hostile caller.
-_TRACKS_MAX = 4096
+TRACKS_MAX = 4096
 
 
 class PolicyFacts(NamedTuple):
@@ -57,6 +64,7 @@ class PolicyVerdict:
 
 
 Patterns = tuple[str, ...]
+Names = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ class Rules:
     """All rules of a world, in order."""
 
     rules: tuple[Rule, ...]
-    _tracks: dict[tuple[Any, ...], tuple[Rule, ...]] = field(default_factory=dict, compare=False)
+    _tracks: dict[Names, tuple[Rule, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def compile(cls, policies: Sequence[Policy]) -> Rules:
@@ -100,13 +108,16 @@ class Rules:
 
     def judge(self, facts: PolicyFacts) -> PolicyVerdict | Denial:
         """Stage 4 of admission: allow, require_approval, or a denial that names its rule."""
-        scope: dict[str, Any] | None = None
+        run: Run | None = None
         for rule in self._fitting(facts):
-            if rule.where is None:
+            where = rule.where
+            if where is None:
                 return rule.outcome
-            scope = scope if scope is not None else scope_of(facts)
+            if run is None:
+                run = shared_run(scope_of(facts))
             try:
-                if truth(rule.where.evaluate(scope)):
+                said = where.evaluate_in(run)
+                if said is not False and truth(said):
                     return rule.outcome
             except ExpressionFault as fault:
                 message = f"where of rule {rule.label} failed: {fault.code} {fault.message}"
@@ -119,19 +130,11 @@ class Rules:
         return track[0].outcome if track and track[0].where is None else None
 
     def _fitting(self, facts: PolicyFacts) -> tuple[Rule, ...]:
-        names = (
-            facts.effect,
-            facts.grant,
-            facts.workflow,
-            facts.cap,
-            facts.cap_type,
-            facts.origin["kind"],
-            facts.tags,
-        )
+        names = names_of(facts)
         track = self._tracks.get(names)
         return self._track(names, facts) if track is None else track
 
-    def _track(self, names: tuple[Any, ...], facts: PolicyFacts) -> tuple[Rule, ...]:
+    def _track(self, names: Names, facts: PolicyFacts) -> tuple[Rule, ...]:
         """The rules that can match these names, up to the first that always does."""
         found: list[Rule] = []
         for rule in self.rules:
@@ -139,10 +142,16 @@ class Rules:
                 found.append(rule)
                 if rule.where is None:
                     break
-        if len(self._tracks) >= _TRACKS_MAX:
+        if len(self._tracks) >= TRACKS_MAX:
             self._tracks.clear()
         self._tracks[names] = track = tuple(found)
         return track
+
+
+def names_of(facts: PolicyFacts) -> Names:
+    """All that a `when` can ask for; equal names meet equal rules and flows."""
+    effect, cap, cap_type, grant, origin, workflow, tags, _, _, _ = facts
+    return effect, grant, workflow, cap, cap_type, origin["kind"], tags
 
 
 def fits(when: tuple[tuple[str, Patterns], ...], facts: PolicyFacts) -> bool:
@@ -158,16 +167,17 @@ def fits(when: tuple[tuple[str, Patterns], ...], facts: PolicyFacts) -> bool:
 
 def scope_of(facts: PolicyFacts) -> dict[str, Any]:
     """What a `where` may read."""
+    effect, cap, _, grant, origin, workflow, tags, params, key, now_ns = facts
     return {
-        "effect": facts.effect,
-        "params": facts.params,
-        "origin": facts.origin,
-        "workflow": facts.workflow,
-        "key": facts.key,
-        "tags": list(facts.tags),
-        "cap": facts.cap,
-        "grant": facts.grant,
-        "now_ns": facts.now_ns,
+        "effect": effect,
+        "params": params,
+        "origin": origin,
+        "workflow": workflow,
+        "key": key,
+        "tags": list(tags),
+        "cap": cap,
+        "grant": grant,
+        "now_ns": now_ns,
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from tallystick.authority.flow import Flow, compile_flows
+from tallystick.authority.flow import Flows, compile_flows
 from tallystick.authority.policy import PolicyVerdict, Rules
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Effect, Grant, Subscription, Upcast, Workflow
@@ -43,14 +43,17 @@ class Route:
 
 
 class Agreed(NamedTuple):
-    """What capability and policy said yes with, and the two as they are recorded."""
+    """What capability and policy said yes with, and the two as they are recorded.
+
+    Without a verdict policy is asked each time: parameters, key or moment have a say.
+    """
 
     effect: Effect
     site: Site
     held: Grant
-    verdict: PolicyVerdict
     grant: JudgedGrant
-    rule: JudgedRule
+    verdict: PolicyVerdict | None = None
+    rule: JudgedRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,10 @@ class Active:
     routes: Mapping[str, tuple[Route, ...]]
     rules: Rules
     slots: Mapping[str, Mapping[str, Grant]]
-    flows: Mapping[str, Flow]
+    flows: Flows
     # Prepared identities by (workflow, effect), made when first asked for.
     sites: dict[tuple[str, str], Site]
-    # Agreements that no parameter, key or moment can change, by (workflow, effect, cap slot).
+    # Agreements that no parameter or moment can take back, by (workflow, effect, cap slot).
     standing: dict[tuple[str, str, str | None], Agreed]
     # The grants of cells that have some of their own: what they were made of, slots, all by name.
     held: dict[CellId, tuple[Any, Mapping[str, Grant], Mapping[str, Grant]]]

@@ -96,7 +96,7 @@ def judge(case: Case) -> Opened | None:
     if agreed is not None:
         fitting = _shaped(case, agreed.effect)
         if type(fitting) is Admitted and _has_tools(case, fitting):
-            return _open(case, _position(case, agreed.site, fitting), fitting, agreed)
+            return _agree(case, _position(case, agreed.site, fitting), fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
@@ -226,7 +226,6 @@ def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
 # ---- capability, policy, capacity -----------------------------------------------------------
 
 
-# tidy: three stages and the record they end in.
 def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> Opened | None:
     secrets = references(effect.params.node, params.value) if effect.secret else ()
     known = case.draft.world.active.catalogue.secrets
@@ -238,19 +237,36 @@ def _authorise(case: Case, intent: bytes, effect: Effect, params: Admitted) -> O
         return _deny(case, granted, Judged("ok", "ok"), params, intent)
     held = granted.grant
     grant = JudgedGrant(granted.slot, held.name, held.hash)
-    facts = _policy_facts(case, effect, params, held)
-    rules = case.draft.world.active.rules
-    verdict = rules.judge(facts)
-    if isinstance(verdict, Denial):
-        digest = _facts_digest(case.asking.logical_ns, intent, held.hash)
-        judged = Judged("ok", "ok", grant, None, None, digest)
-        return _deny(case, verdict, judged, params, intent)
-    rule = JudgedRule(verdict.policy, verdict.rule, verdict.decision, verdict.id)
-    agreed = Agreed(effect, _site(case, effect), held, verdict, grant, rule)
-    if _stands(case, agreed) and rules.standing(facts) is verdict:
+    agreed = Agreed(effect, _site(case, effect), held, grant)
+    if _stands(case, agreed):
+        rules = case.draft.world.active.rules
+        verdict = rules.standing(_policy_facts(case, effect, params, held))
+        if isinstance(verdict, PolicyVerdict) and verdict.decision == "allow":
+            agreed = agreed._replace(verdict=verdict, rule=_judged_rule(verdict))
         place = (case.asking.workflow.name, effect.name, case.wanted.cap_slot)
         case.draft.world.active.standing[place] = agreed
-    return _open(case, intent, params, agreed)
+    return _agree(case, intent, params, agreed)
+
+
+def _agree(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened | None:
+    """Ask policy, unless it always says the same, and then capacity."""
+    if agreed.verdict is not None and not case.draft.world.active.flows:
+        return _open(case, intent, params, agreed)
+    held, grant = agreed.held, agreed.grant
+    facts = _policy_facts(case, agreed.effect, params, held)
+    if agreed.verdict is None:
+        verdict = case.draft.world.active.rules.judge(facts)
+        if isinstance(verdict, Denial):
+            digest = _facts_digest(case.asking.logical_ns, intent, held.hash)
+            judged = Judged("ok", "ok", grant, None, None, digest)
+            return _deny(case, verdict, judged, params, intent)
+        effect, site = agreed.effect, agreed.site
+        agreed = make(Agreed, (effect, site, held, grant, verdict, _judged_rule(verdict)))
+    return _open(case, intent, params, agreed, facts)
+
+
+def _judged_rule(verdict: PolicyVerdict) -> JudgedRule:
+    return make(JudgedRule, (verdict.policy, verdict.rule, verdict.decision, verdict.id))
 
 
 def _stands(case: Case, agreed: Agreed) -> bool:
@@ -265,20 +281,22 @@ def _stands(case: Case, agreed: Agreed) -> bool:
     asks_more = agreed.effect.name in (SPAWN, CALL, READ) or agreed.effect.secret
     cell = case.asking.cell
     own = (cell.caps is not None and "beside" not in cell.caps) or cell.pin is not None
-    return agreed.verdict.decision == "allow" and not own and not asks_more
+    return not own and not asks_more
 
 
 # tidy: one record, all of its fields.
-def _open(case: Case, intent: bytes, params: Admitted, agreed: Agreed) -> Opened | None:
-    """Record an intent that every stage has agreed to."""
+def _open(
+    case: Case, intent: bytes, params: Admitted, agreed: Agreed, asked: PolicyFacts | None = None
+) -> Opened | None:
+    """Record an intent that capability and policy have agreed to; flows are asked with facts."""
     draft, asking, index, wanted = case
-    effect, _, held, verdict, grant, rule = agreed
+    effect, _, held, grant, verdict, rule = agreed
+    assert verdict is not None, "policy has spoken"
     cell, workflow, tick_seq, logical_ns = asking
     facts = _facts_digest(logical_ns, intent, held.hash)
     hold = None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns)
     claims = None
-    if draft.world.active.flows:
-        asked = _policy_facts(case, effect, params, held)
+    if asked is not None and draft.world.active.flows:
         taken = take_room(draft, asked, case.origin(), intent, held=hold is not None)
         if isinstance(taken, Denial):
             return _deny(case, taken, Judged("ok", "ok", grant, rule, "no", facts), params, intent)

@@ -14,8 +14,11 @@ from tallystick.authority.denial import Denial
 from tallystick.authority.flow import STAGE, Flow, claims_of
 from tallystick.authority.policy import PolicyFacts
 from tallystick.kernel.draft import Draft
-from tallystick.kernel.levels import Claims, Levels, Waiting, place_of
+from tallystick.kernel.levels import Claims, Levels, Waiting, ends_of, place_of
 from tallystick.model.records import Origin
+
+
+_SCOPES = ("world", "workflow", "cell")  # in the order of `ends_of`
 
 
 class Taken(NamedTuple):
@@ -74,37 +77,33 @@ def tight_in(
     levels: Levels, flows: Mapping[str, Flow], claims: Claims, at: tuple[Origin, int]
 ) -> list[Tight]:
     """The flows that have no room for these claims now; one that is gone has always room."""
-    found = []
+    found: list[Tight] = []
+    origin, now_ns = at
+    ends: dict[str, str] | None = None
     for claim in claims:
         flow = flows.get(claim["flow"])
-        why = None if flow is None else _why_tight(levels, flow, claim, at)
-        if flow is not None and why is not None:
+        if flow is None:
+            continue
+        why = None
+        if flow.most:
+            ends = ends or dict(zip(_SCOPES, ends_of(origin), strict=True))
+            why = _why_full(levels, flow, claim, ends)
+        if why is None and flow.gap_ns is not None:
+            why = "rate" if now_ns < flow.earliest_ns(levels.tat_at(place_of(claim))) else None
+        if why is not None:
             found.append(Tight(flow, why, place_of(claim)))
     return found
 
 
-def _why_tight(
-    levels: Levels, flow: Flow, claim: Mapping[str, Any], at: tuple[Origin, int]
+def _why_full(
+    levels: Levels, flow: Flow, claim: Mapping[str, Any], ends: Mapping[str, str]
 ) -> str | None:
-    origin, now_ns = at
+    name = flow.name
     for scope, most in flow.most.items():
-        if levels.open_at(_place(scope, claim, origin)) >= most:
+        place = f"{name} key {claim.get('key')}" if scope == "key" else name + ends[scope]
+        if levels.open_at(place) >= most:
             return "open"
-    if flow.gap_ns is not None and now_ns < flow.earliest_ns(levels.tat_at(place_of(claim))):
-        return "rate"
     return None
-
-
-def _place(scope: str, claim: Mapping[str, Any], origin: Origin) -> str:
-    """The one place of a claim that a limit counts at, as `levels.places` names them."""
-    name = claim["flow"]
-    if scope == "world":
-        return f"{name} world"
-    if scope == "key":
-        return f"{name} key {claim.get('key')}"
-    if scope == "workflow":
-        return f"{name} workflow {origin.workflow}"
-    return f"{name} cell {origin.workflow} {origin.key.hex()}"
 
 
 def _over_budget(levels: Levels, flows: Mapping[str, Flow], claims: Claims) -> Denial | None:

@@ -8,7 +8,7 @@ A world without flows has empty levels, which cost nothing and leave its root as
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tallystick.authority.flow import Flow
@@ -31,6 +31,7 @@ class Levels:
     __slots__ = ("base", "budgets", "open", "queue", "queued", "tats")
 
     def __init__(self, base: Levels | None = None) -> None:
+        assert base is None or base.base is None, "a decision stands over the world, not another"
         self.base = base
         self.open: dict[str, int] = {}
         self.queued: dict[str, int] = {}
@@ -75,9 +76,8 @@ class Levels:
 
     def enter(self, claims: Claims, origin: Origin, flows: Mapping[str, Flow], now_ns: int) -> None:
         """An intent goes out: it counts at every place, and the rate moves on."""
+        self._count(claims, origin, 1)
         for claim in claims:
-            for place in places(claim, origin):
-                self.open[place] = self.open_at(place) + 1
             flow = flows.get(claim["flow"])
             if flow is not None and flow.gap_ns is not None:
                 at = place_of(claim)
@@ -85,9 +85,21 @@ class Levels:
 
     def leave(self, claims: Claims, origin: Origin) -> None:
         """An intent that was out is settled."""
+        self._count(claims, origin, -1)
+
+    def _count(self, claims: Claims, origin: Origin, by: int) -> None:
+        """Count at every place of every claim."""
+        own = self.open
+        under = own if self.base is None else self.base.open
+        ends = ends_of(origin)
         for claim in claims:
-            for place in places(claim, origin):
-                self.open[place] = self.open_at(place) - 1
+            name = claim["flow"]
+            places = [name + end for end in ends]
+            if "key" in claim:
+                places.append(f"{name} key {claim['key']}")
+            for place in places:
+                found = own.get(place)
+                own[place] = (under.get(place, 0) if found is None else found) + by
 
     def wait(self, claims: Claims, who: Waiting) -> None:
         """An intent waits for room."""
@@ -153,11 +165,7 @@ def place_of(claim: Mapping[str, Any]) -> str:
     return name if key is None else f"{name} key {key}"
 
 
-def places(claim: Mapping[str, Any], origin: Origin) -> Iterator[str]:
-    """Every place at which a claim counts as open."""
-    name = claim["flow"]
-    yield f"{name} world"
-    yield f"{name} workflow {origin.workflow}"
-    yield f"{name} cell {origin.workflow} {origin.key.hex()}"
-    if "key" in claim:
-        yield f"{name} key {claim['key']}"
+def ends_of(origin: Origin) -> tuple[str, str, str]:
+    """How the places of a request end, after the name of a flow: world, workflow, cell."""
+    workflow = origin.workflow
+    return " world", f" workflow {workflow}", f" cell {workflow} {origin.key.hex()}"

@@ -13,15 +13,19 @@ from tallystick.values.expr.expression import (
     Template,
     compile_expression,
     compile_template,
+    shared_run,
 )
 from tallystick.values.expr.fault import ExpressionFault
 from tallystick.values.expr.operate import truth
+from tallystick.values.expr.run import Run
 
 __all__ = [
     "Expression",
     "ExpressionFault",
+    "Run",
     "Template",
     "compile_expression",
     "compile_template",
+    "shared_run",
     "truth",
 ]

@@ -19,7 +19,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from tallystick.values.expr import operate
+from tallystick.values.expr import operate, short
 from tallystick.values.expr.access import check_name, cut, member
 from tallystick.values.expr.fault import BUDGET, FORBIDDEN, RANGE, SYNTAX, TYPE, UNKNOWN, fault
 from tallystick.values.expr.filters_lists import LIST_FILTERS, MAP, select
@@ -50,6 +50,17 @@ _BINARY: Mapping[type[nodes.BinExpr], Callable[[Run, Any, Any], Any]] = {
 _DEFINED = (nodes.Const, nodes.Compare, nodes.Not, nodes.BinExpr, nodes.Neg, nodes.List, nodes.Dict)
 
 
+# Nodes that ask for no more than the step they were counted with.
+_FREE = (nodes.Const, nodes.Name, nodes.Getattr, nodes.And, nodes.Or, nodes.Not)
+
+
+def _costs_nothing(node: nodes.Node) -> bool:
+    """True for a node that spends neither steps nor room when it runs."""
+    if isinstance(node, nodes.Compare):
+        return all(step.op not in ("in", "notin") for step in node.ops)
+    return isinstance(node, _FREE)
+
+
 class Compiler:
     """Compiles the expressions of one source; collects the names it reads and counts nodes."""
 
@@ -60,20 +71,17 @@ class Compiler:
         self.has_locals = False
         self.count = 0
         self.depth = 0
+        self.is_free = True
 
     def value(self, node: nodes.Node) -> Closure:
         """A node whose value is used: in strict mode an undefined one is a fault."""
         made = self.tolerant(node)
         if not self.strict or isinstance(node, _DEFINED):
             return made
-
-        def guarded(run: Run) -> Any:
-            found = made(run)
-            if type(found) is Undefined:
-                raise fault(TYPE, f"{found.path} is undefined")
-            return found
-
-        return guarded
+        read = short.field_of(node, self.has_locals)
+        if read is not None:
+            return short.present(read)
+        return lambda run: short.defined(made(run))
 
     def plain(self, node: nodes.Node) -> Closure:
         """A node whose value goes into a container or an argument: undefined becomes null."""
@@ -94,6 +102,7 @@ class Compiler:
             raise fault(FORBIDDEN, f"{type(node).__name__} is not part of the language")
         self.count += 1
         self.depth += 1
+        self.is_free = self.is_free and _costs_nothing(node)
         if self.depth > DEPTH_MAX:
             raise fault(BUDGET, f"nesting over {DEPTH_MAX}")
         made = work(self, node)
@@ -139,6 +148,9 @@ class Compiler:
         """A key of a map by its name; methods exist only where they are called."""
         base = self.tolerant(node.node)
         key, path = check_name(node.attr), path_of(node)
+        read = short.field_of(node, self.has_locals)
+        if read is not None:
+            return short.field(read)
 
         def get(run: Run) -> Any:
             held = base(run)
@@ -276,6 +288,11 @@ class Compiler:
         steps = [(comparison(step.op), self.value(step.expr)) for step in node.ops]
         if len(steps) == 1:
             only, other = steps[0]
+            step = node.ops[0]
+            if isinstance(step.expr, nodes.Const):
+                brief = short.against(step.op, first, step.expr.value)
+                if brief is not None:
+                    return brief
             return lambda run: only(run, first(run), other(run))
 
         def work(run: Run) -> bool:

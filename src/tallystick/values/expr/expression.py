@@ -32,7 +32,7 @@ Traced = tuple[Any, tuple[str, ...]]
 class Expression:
     """One source, compiled; evaluating it changes nothing and may be repeated for ever."""
 
-    __slots__ = ("_steps", "_work", "names", "source", "strict")
+    __slots__ = ("_is_free", "_steps", "_work", "names", "source", "strict")
 
     def __init__(self, source: str, compiler: Compiler, work: Closure) -> None:
         self.source = source
@@ -40,6 +40,8 @@ class Expression:
         self.names = frozenset(compiler.names)
         self._work = work
         self._steps = STEPS_MAX - compiler.count
+        # A text with statements writes as it goes, which is paid for too.
+        self._is_free = compiler.is_free and not compiler.has_locals
 
     def evaluate(self, scope: Mapping[str, Any], most: int = RESULT_MAX) -> Any:
         """The value over a scope; raises ExpressionFault, never anything else of its own.
@@ -51,6 +53,15 @@ class Expression:
             return value
         return _bounded(value, most)
 
+    def evaluate_in(self, run: Run) -> Any:
+        """As `evaluate`, in a run that many expressions share; what spends budgets has its own."""
+        if not self._is_free:
+            run = Run(run.scope, self._steps, self.strict)
+        value = self._work(run)
+        if value is True or value is False:
+            return value
+        return _bounded(value, RESULT_MAX)
+
     def evaluate_traced(self, scope: Mapping[str, Any]) -> Traced:
         """The value, and the undefined paths met on the way, in the order they were met."""
         run = Run(scope, self._steps, self.strict)
@@ -58,10 +69,18 @@ class Expression:
         return value, tuple(run.undefined)
 
 
+def shared_run(scope: Mapping[str, Any]) -> Run:
+    """A run over a scope for strict expressions that are evaluated one after the other."""
+    return Run(scope, STEPS_MAX, strict=True)
+
+
 def _bounded(value: Any, most: int) -> Any:
     """A result: undefined is null, and one over its bound is a fault."""
-    if type(value) is Undefined:
+    kind = type(value)
+    if kind is Undefined:
         return None
+    if kind is int or (kind is str and len(value) * 4 <= most):
+        return value
     if written_size(value, most + 8) > most + 8:
         raise fault(BUDGET, f"the result is over {most} bytes")
     return value
