@@ -17,7 +17,6 @@ from tallystick.kernel.draft import Draft
 from tallystick.kernel.levels import Claims, Levels, Waiting, ends_of, place_of
 from tallystick.model.records import Origin
 
-
 _SCOPES = ("world", "workflow", "cell")  # in the order of `ends_of`
 
 
