@@ -31,8 +31,8 @@ class Levels:
     __slots__ = ("base", "budgets", "open", "queue", "queued", "tats")
 
     def __init__(self, base: Levels | None = None) -> None:
+        self.base: Levels | None = base
         assert base is None or base.base is None, "a decision stands over the world, not another"
-        self.base = base
         self.open: dict[str, int] = {}
         self.queued: dict[str, int] = {}
         self.tats: dict[str, int] = {}

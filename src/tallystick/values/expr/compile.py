@@ -27,7 +27,6 @@ from tallystick.values.expr.filters_text import TEXT_FILTERS
 from tallystick.values.expr.methods import MAP_METHODS, TEXT_METHODS, dict_of
 from tallystick.values.expr.methods import RANGE as RANGE_FUNCTION
 from tallystick.values.expr.parts import (
-    Closure,
     check_of,
     comparison,
     constant,
@@ -35,6 +34,7 @@ from tallystick.values.expr.parts import (
     path_of,
 )
 from tallystick.values.expr.run import DEPTH_MAX, MISSING, Run, Undefined, text_size
+from tallystick.values.expr.short import Closure
 from tallystick.values.expr.signature import Signature
 
 _FILTERS: Mapping[str, Signature] = {**TEXT_FILTERS, **LIST_FILTERS}
