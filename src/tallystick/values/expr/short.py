@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
 
 def field_of(node: nodes.Node, has_locals: bool) -> Field | None:
-    """The field that a node reads, if it is one; a name that may be local is looked up at length."""
+    """The field that a node reads, if it is one; what may be local is looked up at length."""
     if has_locals or not isinstance(node, nodes.Getattr) or not isinstance(node.node, nodes.Name):
         return None
     return Field(node.node.name, node.attr, f"{node.node.name}.{node.attr}")
