@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tests.cli.runs import Live
 
 _HASH = re.compile(r"sha256:[0-9a-f]+(\.\.\.)?")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _WORLD = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -23,7 +24,9 @@ class Said(NamedTuple):
 def sessions(page: Path) -> list[list[Said]]:
     """The blocks of a page that hold commands, in order."""
     found: list[list[Said]] = []
-    for block in page.read_text("utf-8").split("```\n")[1::2]:
+    for language, block in _BLOCK.findall(page.read_text("utf-8")):
+        if language:
+            continue
         said: list[Said] = []
         for line in block.splitlines():
             if line.startswith("$ "):

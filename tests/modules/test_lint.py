@@ -94,6 +94,38 @@ SAMPLES = {
 }
 
 
+UNMATCHED = """
+from tallystick import Bundle, Ctx, Effect, Record
+app = Bundle("t")
+class Go(Record): n: int
+class Done(Record): n: int
+class State(Record): n: int
+class Work(Effect[Done], executor="outside"): n: int
+@app.workflow(effects=[Work])
+def flow(state: State | None, event: Go | Work.Settled | Work.Progress, ctx: Ctx) -> State:
+    match event:
+        case Go():
+            ctx.effect(Work(n=1), key="k")
+            return State(n=0)
+        case Work.Ok() | Work.Failed():
+            return State(n=1)
+        case Work.Progress():
+            return State(n=2)
+"""
+
+
+def test_an_outcome_is_matched_by_its_own_cases() -> None:
+    """AU-15, TL304: outcomes of an effect are taken by their cases; one without is named."""
+    assert not [f for f in lint({"app.py": UNMATCHED.encode()}) if f.code == "TL304"]
+    for cut, arm in (
+        ("Work.Progress", "Work.Progress"),
+        ("Work.Ok() | Work.Failed", "Work.Settled"),
+    ):
+        text = UNMATCHED.replace(f"case {cut}()", "case State()")
+        (found,) = [f for f in lint({"app.py": text.encode()}) if f.code == "TL304"]
+        assert f"never matches {arm}" in found.message
+
+
 @pytest.mark.clause("K-05")
 @pytest.mark.parametrize("code", SAMPLES)
 def test_each_code_finds_its_bad_sample(code: str) -> None:

@@ -76,3 +76,14 @@ def test_a_slot_that_nobody_binds_is_told() -> None:
     }
     assert "cap.unbound" not in codes["pay"]
     assert "cap.unbound" in codes["nobody"]
+
+
+def test_an_app_names_its_principals() -> None:
+    """06 section 6: `governance` stands in the manifest; without it nobody is listed."""
+    people = {"principals": [{"id": "ann", "kind": "human", "roles": ["finance"]}]}
+    text = APP.replace("BINDINGS", "{}")
+    made = bundle_of(
+        {"app.py": text.replace("    bindings", f"    governance={people},\n    bindings").encode()}
+    )
+    assert made.manifest["governance"]["principals"][0]["roles"] == ["finance"]
+    assert not built("{}").get("governance")

@@ -177,7 +177,7 @@ def _matches(flow: FlowSite, reach: list[Function], program: Program) -> Iterato
     if _falls_through(flow.tick):
         return
     for arm in _arms(flow.tick):
-        if arm in program.classes and arm not in patterns:
+        if arm.partition(".")[0] in program.classes and not _matched(arm, patterns):
             hint = f"add a case {arm}(), or return the state at the end"
             yield Site("TL304", flow.line, f"{flow.name} never matches {arm}", hint)
 
@@ -187,10 +187,23 @@ def _patterns(function: Function) -> list[str]:
 
 
 def _arms(tick: Function) -> list[str]:
-    """The classes in the annotation of the event."""
+    """The classes in the annotation of the event, and the outcomes: `Placed`, `Charge.Settled`."""
     arguments = tick.args.args
     annotation = arguments[1].annotation if len(arguments) > 1 else None
-    return [n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)] if annotation else []
+    nodes = list(ast.walk(annotation)) if annotation else []
+    owners = [n.value for n in nodes if isinstance(n, ast.Attribute)]
+    return [
+        ast.unparse(n) for n in nodes if isinstance(n, ast.Name | ast.Attribute) and n not in owners
+    ]
+
+
+def _matched(arm: str, patterns: list[str]) -> bool:
+    """True when some case takes it; of what is settled, which outcome lacks is TL206's."""
+    effect, _, outcome = arm.rpartition(".")
+    if outcome == "Settled":
+        told = f"{effect}.Progress"
+        return any(each.startswith(f"{effect}.") and each != told for each in patterns)
+    return arm in patterns
 
 
 def _falls_through(tick: Function) -> bool:

@@ -263,6 +263,8 @@ class _Writer:
             manifest["authority"] = dict(self.app.authority)
         if self.app.bindings:
             manifest["module_bindings"] = self._bindings()
+        if self.app.governance is not None:
+            manifest["governance"] = dict(self.app.governance)
         given = [dict(definition) for definition in self.app.definitions]
         schemas = list(self.schemas.values())
         return [*schemas, *modules, *self.effects.values(), *self.made, *given, manifest]

@@ -96,6 +96,7 @@ class Bundle:
 
     `authority` has the grants and policies of the manifest, and `bindings` says for each workflow,
     by the name of its function, which grant each of its slots is.
+    `governance` has its principals, with their roles and scopes, and its rules for changes.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Bundle:
         limits: Mapping[str, int] | None = None,
         authority: Mapping[str, Any] | None = None,
         bindings: Mapping[str, Mapping[str, str]] | None = None,
+        governance: Mapping[str, Any] | None = None,
         definitions: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         if not names.is_definition(f"{namespace}/x@1") or namespace == "sys":
@@ -115,6 +117,7 @@ class Bundle:
         self.limits = dict(limits or {})
         self.authority = authority
         self.bindings = dict(bindings or {})
+        self.governance = governance
         self.definitions = tuple(definitions)
         self.workflows: dict[str, WorkflowSpec] = {}
         self.pures: list[PureSpec] = []
