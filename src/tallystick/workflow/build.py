@@ -259,12 +259,11 @@ class _Writer:
         }
         if self.app.limits:
             manifest["limits"] = dict(self.app.limits)
-        if self.app.authority is not None:
-            manifest["authority"] = dict(self.app.authority)
         if self.app.bindings:
             manifest["module_bindings"] = self._bindings()
-        if self.app.governance is not None:
-            manifest["governance"] = dict(self.app.governance)
+        for name, said in (("authority", self.app.authority), ("governance", self.app.governance)):
+            if said is not None:
+                manifest[name] = dict(said)
         given = [dict(definition) for definition in self.app.definitions]
         schemas = list(self.schemas.values())
         return [*schemas, *modules, *self.effects.values(), *self.made, *given, manifest]
