@@ -67,3 +67,34 @@ def test_a_hint_saves_the_leaf_of_a_stranger() -> None:
     with pytest.raises(JournalCorrupt):
         lookup(Nodes(branch_only), made.root, b"\x10" + b"\x02" * 29 + b"\x01\x01")
     assert lookup(Nodes(blobs), made.root, b"\x10" + b"\x01" * 31) == b"b"
+
+
+@pytest.mark.clause("K-39")
+def test_a_leaf_of_the_same_end_is_not_mistaken() -> None:
+    """K-39: a path that ends like another's, or in zeros, has its own value or none."""
+    one, two = b"\x00" * 32, b"\x10" + b"\x01" * 31
+    blobs = Shelf()
+    made = change(Nodes(blobs), EMPTY, {one: b"a", two: b"b" * 300})
+    blobs.add(made.nodes)
+    nodes = Nodes(blobs)
+    assert lookup(nodes, made.root, one) == b"a"
+    assert lookup(nodes, made.root, two) == b"b" * 300
+    assert lookup(nodes, made.root, b"\x10" + b"\x02" * 29 + b"\x01\x01") is None
+    assert lookup(nodes, made.root, b"\x00" * 29 + b"\x01\x00\x00") is None
+
+
+@pytest.mark.clause("K-12", "K-39")
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize("form", [LEAF, BRANCH])
+def test_the_short_way_to_a_leaf_takes_no_other_bytes(form: dict) -> None:
+    """I13: behind the digest of a leaf a cut or longer node is refused, a branch has no value."""
+    path, data = b"p" * 32, canon.encode(form)
+    for other in [*(data[:cut] for cut in range(len(data))), data + b"\x00"]:
+        blobs = Shelf()
+        blobs.put(canon.digest_of(other), other)
+        with pytest.raises(JournalCorrupt):
+            Nodes(blobs).value(canon.digest_of(other), path)
+    blobs = Shelf()
+    blobs.put(canon.digest_of(data), data)
+    found = Nodes(blobs).value(canon.digest_of(data), path)
+    assert found == (b"v" if form is LEAF else None)

@@ -130,6 +130,7 @@ def _joined(skip: str, kids: list[bytes | None]) -> Stored:
     return make(Stored, (skip, bits, b"".join([kid for kid in kids if kid is not None])))
 
 
+_HEAD: Final = pattern(SIZE)
 _LEAF_FORM: Final = pattern(re.escape(_LEAF) + get(SIZE))
 _LEAF_REST: Final = pattern(re.escape(_LEAF_TYPE + _LEAF_VALUE) + get(SIZE))
 _BRANCH_FORM: Final = pattern(re.escape(_BRANCH) + get(NAT) + re.escape(_KIDS) + get(SIZE))
@@ -219,14 +220,28 @@ class Nodes:
             if len(cache) > self._half:
                 cache[digest] = cache.pop(digest)
             return known
+        node = parse_node(self._bytes(digest))
+        if isinstance(node, Stored):
+            self._keep(digest, node)
+        return node
+
+    def value(self, digest: bytes, path: bytes) -> bytes | None:
+        """The value of a leaf if it is the one of a path; its bytes up to there are known then."""
+        data = self._bytes(digest)
+        start = b"".join((_LEAF, canon.OCTETS[len(path)], path, _LEAF_TYPE, _LEAF_VALUE))
+        if data.startswith(start):
+            found = _HEAD.match(data, len(start))
+            if found is not None and found.end() + SIZES[found[0]] == len(data):
+                return data[found.end() :]
+        leaf = parse_node(data)
+        return leaf.value if isinstance(leaf, Leaf) and leaf.path == path.hex() else None
+
+    def _bytes(self, digest: bytes) -> bytes:
         data = self._blobs.get(digest)
         if data is None or sha256(data).digest() != digest:
             name = canon.text_of(digest)
             raise BlobLost(f"index node {name} is missing or damaged", where={"blob": name})
-        node = parse_node(data)
-        if isinstance(node, Stored):
-            self._keep(digest, node)
-        return node
+        return data
 
 
 def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
@@ -250,8 +265,8 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
         begin = (bits & (bit - 1)).bit_count() * REF  # as `kid` finds it
         end = begin + 32
         hint = joined[end : end + 2]
-        if hint not in (_NO_HINT, tail):
-            return None
+        if hint != _NO_HINT:  # a leaf, and not this one unless its path ends alike
+            return nodes.value(joined[begin:end], path) if hint == tail else None
         node = nodes.load(joined[begin:end])
         at += 1
     assert isinstance(node, Leaf), "a walk ends at a leaf"

@@ -25,6 +25,7 @@ from tallystick.model.hot_items import (
     key,
     may_digest,
     nat,
+    number_of,
     pattern,
     size,
     text,
@@ -162,14 +163,14 @@ def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
     found = _CELL_REST.fullmatch(value, at)
     assert found is not None, "a cell's leaf has one form"
     status, mail, born, bonds, last, state_hash, version, workflow_hash, active = found.groups()
-    cell = Cell(ident, NUMBERS[born])
+    cell = Cell(ident, number_of(born))
     cell.state = state
     cell.state_hash = state_hash
     cell.state_version = NUMBERS[version]
     cell.size = NUMBERS[length]
-    cell.last_active_ns = NUMBERS[active]
+    cell.last_active_ns = number_of(active)
     cell.status = TEXTS[status]
-    cell.last_seq = NUMBERS[last]
+    cell.last_seq = number_of(last)
     cell.workflow_hash = workflow_hash
     _load_beside(cell, bonds, mail, blobs)
     return cell

@@ -21,8 +21,7 @@ class _Numbers(dict[bytes, int]):
     """Natural numbers by their bytes, which the pattern has proven to be the shortest."""
 
     def __missing__(self, raw: bytes) -> int:
-        width = len(raw)
-        made = raw[0] if width == 1 else int.from_bytes(raw[1:], "big")
+        width, made = len(raw), number_of(raw)
         if len(self) >= MEMORY_MAX:
             self.clear()  # places in history: the old ones do not come again
         self[raw] = made
@@ -72,6 +71,11 @@ def text_of(raw: bytes) -> str:
     if type(value) is not str:
         raise ValueError("a text expected")
     return value
+
+
+def number_of(raw: bytes) -> int:
+    """The number of bytes that a pattern has proven, for those that do not recur."""
+    return raw[0] if len(raw) == 1 else int.from_bytes(raw[1:], "big")
 
 
 NUMBERS: Final[dict[bytes, int]] = _Numbers()
