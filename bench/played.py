@@ -100,7 +100,7 @@ async def playing(given: Options) -> AsyncIterator[tuple[Node, str]]:
 
 async def play(node: Node, world: str, name: str, text: str, **workload: Any) -> Cost:
     """One execution to its end."""
-    head = node.feed.head(world)
+    head, blobs = node.feed.head(world), await _blob_bytes(node, world)
     commits, cpu, begun = _commits(node), process_time(), perf_counter()
     feed = node.feed.subscribe(world, head)
     value: dict[str, Any] = {
@@ -124,9 +124,13 @@ async def play(node: Node, world: str, name: str, text: str, **workload: Any) ->
     frames = await node.read(lambda reader: [f for f in reader.read(world) if f.seq > head])
     records = [record for frame in frames for record in open_frame(frame.body)[3]]
     sizes = [record.size for record in records if isinstance(record, Ticked)]
-    return Cost(
-        secs, cpu, commits, len(records), sum(len(f.body) for f in frames), max(sizes, default=0)
-    )
+    # Pages of results leave the state as blobs, which the journal holds as well as its frames.
+    wrote = sum(len(f.body) for f in frames) + await _blob_bytes(node, world) - blobs
+    return Cost(secs, cpu, commits, len(records), wrote, max(sizes, default=0))
+
+
+async def _blob_bytes(node: Node, world: str) -> int:
+    return await node.read(lambda reader: sum(size for _, size in reader.blobs(world)))
 
 
 def _commits(node: Node) -> int:

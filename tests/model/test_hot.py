@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallystick.model import hot
-from tallystick.model.records import put_record
+from tallystick.model.records import put_framed
 from tests.rig import Rig
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
@@ -26,4 +26,4 @@ def test_hot_encoders_equal_the_general_codec_on_a_real_journal() -> None:
         "ReceiptSettled",
     }
     for record in found:
-        assert hot.put(record) == put_record(record)
+        assert hot.put(record) == put_framed(record)

@@ -15,7 +15,7 @@ from tallystick.model.records import (
     ReceiptSettled,
     Ticked,
     load_record,
-    put_record,
+    put_framed,
 )
 from tallystick.values import canon
 from tests.rig import Rig
@@ -75,7 +75,7 @@ def test_rare_records_have_the_same_bytes(
     record = written[kind]
     other = record._replace(**{field: change(getattr(record, field))})
     data = hot.put(other)
-    assert data == put_record(other) != put_record(record)
+    assert data == put_framed(other) != put_framed(record)
     assert load_record(canon.decode(canon.PREFIX + data)) == other
 
 
@@ -85,7 +85,7 @@ def test_more_names_than_are_remembered(written: dict[type, Any]):
     ticked = written[Ticked]
     for number in range(4_200):
         other = ticked._replace(workflow=f"t/w{number}@1")
-        assert hot.put(other) == put_record(other)
+        assert hot.put(other) == put_framed(other)
     assert len(hot._NAMES) <= 4096
 
 
@@ -95,7 +95,7 @@ def test_more_lengths_than_are_remembered(written: dict[type, Any]):
     ticked = written[Ticked]
     for length in range(4_200):
         other = ticked._replace(key=b"k" * length)
-        assert hot.put(other) == put_record(other)
+        assert hot.put(other) == put_framed(other)
 
 
 @pytest.mark.clause("K-12")
@@ -115,7 +115,7 @@ def test_more_trails_than_are_remembered(written: dict[type, Any]) -> None:
     for number in range(1_100):
         rule = judged.policy._replace(rule=number, id=None if number % 2 else f"r{number}")
         other = opened._replace(judged=judged._replace(policy=rule))
-        assert hot.put(other) == put_record(other)
+        assert hot.put(other) == put_framed(other)
     assert len(hot._TRAILS) <= 1024
 
 

@@ -10,11 +10,14 @@ import pytest
 from tallystick.model.records import IntentOpened, ReceiptSettled, Ticked
 from tallystick.modules import builtin
 from tallystick.modules.builtin import Builtin
+from tallystick.node.receipts import SHARED_MAX
 from tallystick.playbooks.iterate import Live
 from tallystick.values import canon
+from tallystick.values.seal import seal_batch
 from tests.playbooks.kernel import PlayRig
 from tests.playbooks.nets import HEAD
 from tests.playbooks.stage import broken, done
+from tests.rig import NODE
 
 RULES = "spec: {mode: %s, max_in_flight: %d}"
 LOOP = "loop: {in: '{{ workload.items }}', iterator: loops, " + RULES + "}"
@@ -103,8 +106,11 @@ def test_the_short_way_writes_the_same_bytes(seed: int) -> None:
 
 @pytest.mark.clause("N-22")
 def test_what_an_iteration_writes() -> None:
-    """PB-27: three records an iteration, and a state that does not grow with the loop."""
+    """PB-27: three records and at most 2 KiB an iteration, and a state that does not grow."""
     sizes: dict[int, int] = {}
+    written: dict[int, int] = {}
+    alone = len(canon.encode(NODE.sign(b"s")))
+    shared = len(canon.encode(seal_batch(NODE, [b"s"] * SHARED_MAX)[0]))
     for n in (100, 600):
         rig = PlayRig()
         text = HEAD + "workload: {items: []}\nworkflow:\n  - {step: a, %s, %s}\n"
@@ -116,6 +122,11 @@ def test_what_an_iteration_writes() -> None:
         assert all(kinds.count(kind) <= n + 1 for kind in (Ticked, IntentOpened, ReceiptSettled))
         assert len(kinds) <= 3 * n + 10
         sizes[n] = max(record.size for record in rig.records(Ticked))
+        wrote = sum(len(frame.body) for frame in rig.journal.read(rig.world.id))
+        wrote += sum(size for _, size in rig.journal.blobs(rig.world.id))
+        written[n] = wrote
+    # Here every receipt is sealed alone; in a node sixteen share a signature, and a way to it.
+    assert (written[600] - written[100]) / 500 + shared - alone <= 2048
     assert sizes[600] <= 16 * 1024
     assert sizes[600] <= 2 * sizes[100] + 600
 

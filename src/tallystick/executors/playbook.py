@@ -282,7 +282,7 @@ def _stored(job: Job, name: str) -> bytes:
 def _layers(job: Job, keychain: Mapping[str, Any]) -> Layers:
     data = job.params["data"]
     values = Values(lambda name: _stored(job, name))
-    workload = {} if data["workload"] is None else values.read(data["workload"])
+    workload = {} if "workload" not in data else values.read(data["workload"])
     execution = job.params["execution"]
     fixed = {
         "workload": workload,
@@ -292,9 +292,9 @@ def _layers(job: Job, keychain: Mapping[str, Any]) -> Layers:
     }
     if "join" in data:
         fixed["join"] = values.read(data["join"])
-    args = {} if data["args"] is None else values.read(data["args"])
-    steps = {name: _step_value(row, values) for name, row in data["results"].items()}
-    return Layers(fixed, args, steps, Lazy(data["ctx"], values), workload)
+    args = {} if "args" not in data else values.read(data["args"])
+    steps = {name: _step_value(row, values) for name, row in data.get("results", {}).items()}
+    return Layers(fixed, args, steps, Lazy(data.get("ctx", {}), values), workload)
 
 
 def _step_value(row: Mapping[str, Kept], values: Values) -> Any:

@@ -4,6 +4,7 @@ Records are written for every tick and read for every open, so a shape prepares 
 prepared: encoded keys in canonical order, and one encoder per field.
 An absent field is None in the tuple and missing in the map; an unknown field stops reading,
 because folding past it would be a guess (02 section 6).
+A field that equals its default may be left out as well, where a shape has defaults (ADR 0027).
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Shape:
         "_after",
         "_before",
         "_constant",
+        "_defaults",
         "_loads",
         "_must",
         "_names",
@@ -91,7 +93,9 @@ class Shape:
         make: Callable[..., Any],
         fields: Mapping[str, Kind],
         constant: tuple[str, str] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
+        self._defaults = defaults = defaults or {}
         self.make = make
         self.name = make.__name__
         self._names = tuple(fields)
@@ -101,7 +105,8 @@ class Shape:
         said = zip(self._names, getattr(make, "_fields", ()), strict=True)
         self._must = frozenset(name for name, field in said if field not in optional)
         entries = sorted(
-            (canon.put_key(name), i, kind.put) for i, (name, kind) in enumerate(fields.items())
+            (canon.put_key(name), i, kind.put, defaults.get(name))
+            for i, (name, kind) in enumerate(fields.items())
         )
         # A constant pair (such as record: Ticked) takes its canonical place among the fields.
         self._constant = constant
@@ -111,20 +116,20 @@ class Shape:
         self._after = tuple(entry for entry in entries if entry[0] > place)
 
     def put(self, value: Any) -> bytes:
-        """The encoded map of a tuple; None fields are absent."""
+        """The encoded map of a tuple; what is None or its default is absent."""
         out: list[bytes] = []
-        for key, i, put in self._before:
+        for key, i, put, default in self._before:
             field = value[i]
-            if field is not None:
+            if field is not None and field != default:
                 out.append(key)
                 out.append(put(field))
         n = len(out) >> 1
         if self._said:
             out.append(self._said)
             n += 1
-        for key, i, put in self._after:
+        for key, i, put, default in self._after:
             field = value[i]
-            if field is not None:
+            if field is not None and field != default:
                 out.append(key)
                 out.append(put(field))
                 n += 1
@@ -141,9 +146,9 @@ class Shape:
             for name, load in zip(self._names, self._loads, strict=True):
                 field = raw.get(name)
                 if field is None:
-                    if name in self._must and name not in raw:
+                    if name in self._must and name not in raw and name not in self._defaults:
                         raise TypeError("missing")  # noqa: TRY301 - told with its field below
-                    values.append(None)
+                    values.append(None if name in raw else self._defaults.get(name))
                 else:
                     values.append(load(field))
                     found += 1

@@ -29,7 +29,14 @@ from tallystick.model.hot_items import (
     pattern,
 )
 from tallystick.model.hot_read import read_records
-from tallystick.model.records import Record, load_record
+from tallystick.model.records import (
+    ASKED,
+    WORKFLOW,
+    IntentOpened,
+    Record,
+    Ticked,
+    load_records,
+)
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
@@ -43,6 +50,7 @@ _RECORDS: Final = canon.put_key("records")
 _NAMES: Final = canon.NAMES
 _NUMBERS: Final = canon.NUMBERS
 _PUT: Final = hot.PUT
+_put_opened: Final = hot.put_opened
 
 
 class _Places(dict[tuple[str, int], bytes]):
@@ -102,10 +110,31 @@ def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> 
         body = b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, place, put))
         return make(Sealed, (world, seq, seq, prev, sha256(body).digest(), body))
     out = [_HEAD, _NUMBERS[seq], _PREV, prev, place]
-    for record in records:
-        out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
+    first = records[0]
+    if type(first) is Ticked:
+        out.append(_PUT[Ticked](first))
+        _put_asked(out, records, seq)
+    else:
+        for record in records:
+            out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
     body = b"".join(out)
     return make(Sealed, (world, seq, seq + n - 1, prev, sha256(body).digest(), body))
+
+
+def _put_asked(out: list[bytes], records: Sequence[Record], seq: int) -> None:
+    """What stands behind a tick: its intents do not say again that they are its own (`placed`)."""
+    tick = records[0]
+    assert type(tick) is Ticked, "its caller has looked"
+    cell = (WORKFLOW, tick[0], tick[2], tick[1], seq)
+    index = 0
+    record: Any
+    for record in records[1:]:
+        kind = type(record)
+        if kind is IntentOpened:
+            out.append(_put_opened(record, own=record[4] == (*cell, index)))
+        else:
+            out.append(_PUT[kind](record))
+        index += kind in ASKED
 
 
 Opened = tuple[str, int, bytes, list[Record]]
@@ -150,7 +179,7 @@ def next_records(frame: Sealed, seq: int, prev: bytes) -> list[Record] | None:
     if n is None or not body.startswith(start) or len(body) > canon.SIZE_MAX:
         return None
     try:
-        records, end = read_records(body, at + 1, n)
+        records, end = read_records(body, at + 1, n, seq)
     except (NotCanonical, JournalCorrupt, ValueError):
         return None
     return records if end == len(body) else None
@@ -160,20 +189,21 @@ def open_frame(body: bytes) -> Opened:
     """World, first seq, previous hash and records of a body; refuses anything unknown."""
     found = _OPENING.match(body)
     if found is None or len(body) > canon.SIZE_MAX:
-        return _open_any(body)
-    seq, prev, world, count = found.groups()
+        return open_plainly(body)
+    first, prev, world, count = found.groups()
     n = count[0] - 0x80 if len(count) == 1 else count[1]
+    seq = NUMBERS[first]
     try:
-        records, at = read_records(body, found.end(), n)
+        records, at = read_records(body, found.end(), n, seq)
         name = TEXTS[world]
     except (NotCanonical, JournalCorrupt, ValueError):
-        return _open_any(body)  # which says where and why
-    if at != len(body) or seq == b"\x00":
-        return _open_any(body)
-    return name, NUMBERS[seq], prev, records
+        return open_plainly(body)  # which says where and why
+    if at != len(body) or seq == 0:
+        return open_plainly(body)
+    return name, seq, prev, records
 
 
-_TICK: Final = pattern(_OPENING.pattern, rb"[\xb0-\xb7]", key("key"), get(SIZE))
+_TICK: Final = pattern(_OPENING.pattern, rb"[\xac-\xb7]", key("key"), get(SIZE))
 
 
 def is_tick(body: bytes) -> bool:
@@ -182,8 +212,8 @@ def is_tick(body: bytes) -> bool:
     return found is not None and body.startswith(_FUEL, found.end() + SIZES[found[5]])
 
 
-def _open_any(body: bytes) -> Opened:
-    """The same by the general reader, which decides about everything that is not as usual."""
+def open_plainly(body: bytes) -> Opened:
+    """As `open_frame`, by the general reader: it decides about all that is not as usual."""
     try:
         raw = canon.decode(body)
     except NotCanonical as why:
@@ -201,7 +231,7 @@ def _open_any(body: bytes) -> Opened:
             hint="a newer release wrote this journal: read it with that release",
         )
     _check_types(raw)
-    return raw["world"], raw["seq"], raw["prev"], [load_record(r) for r in raw["records"]]
+    return raw["world"], raw["seq"], raw["prev"], load_records(raw["records"], raw["seq"])
 
 
 def _check_types(raw: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 The general codec walks a table; here the table is written out, in canonical order, with keys and
 fixed heads joined beforehand.
 A record with a rare field goes back to the general codec, and a test proves both equal.
+What goes without saying in a frame is not written (ADR 0027).
 """
 
 # tidy: four tables of one kind; apart they would be harder to compare.
@@ -26,7 +27,7 @@ from tallystick.model.records import (
     Stamp,
     Target,
     Ticked,
-    put_record,
+    put_framed,
 )
 from tallystick.values import canon
 
@@ -40,6 +41,7 @@ _put_bytes = canon.put_bytes
 _put_text = canon.put_text
 
 _D: Final = b"\x58\x20"  # the head of a digest
+RUNNING: Final = "running"
 
 
 def _record(name: str) -> bytes:
@@ -57,7 +59,8 @@ _KEY: Final = _K("key")
 _KIND: Final = _K("kind")
 _TICK_SEQ: Final = _K("tick_seq")
 _WORKFLOW: Final = _K("workflow")
-_STAMP: Final = _K("stamp") + canon.head(5, 3) + _K("now_ns")
+_STAMP: Final = _K("stamp") + canon.head(5, 2) + _K("now_ns")
+_STAMP_LATE: Final = _K("stamp") + canon.head(5, 3) + _K("now_ns")
 _ENTROPY: Final = _K("entropy")
 _LOGICAL: Final = _K("logical_ns")
 
@@ -66,8 +69,10 @@ def _stamp(stamp: Stamp) -> bytes:
     now_ns, logical_ns, entropy = stamp
     now = _NUMBERS[now_ns]
     # Logical time follows the clock unless inputs come faster than that.
-    logical = now if logical_ns == now_ns else _put_int(logical_ns)
-    return b"".join((_STAMP, now, _ENTROPY, _OCTETS[len(entropy)], entropy, _LOGICAL, logical))
+    if logical_ns == now_ns:
+        return b"".join((_STAMP, now, _ENTROPY, _OCTETS[len(entropy)], entropy))
+    chance = _OCTETS[len(entropy)] + entropy + _LOGICAL
+    return b"".join((_STAMP_LATE, now, _ENTROPY, chance, _put_int(logical_ns)))
 
 
 _ARM: Final = _K("arm")
@@ -120,13 +125,13 @@ _EVENT_HASH: Final = _K("event_hash") + _D
 def _event(record: EventAdmitted) -> bytes:
     schema, event_hash, origin, hops, to, value, _, key, tags, idem, stamp = record
     if value is None or len(to) > 1:
-        return put_record(record)
+        return put_framed(record)
     if not (key is None and tags is None and idem is None):
-        return put_record(record)
+        return put_framed(record)
     target = _target(to[0]) if to else b""
     came = _source(origin)
     if target is None or came is None:
-        return put_record(record)
+        return put_framed(record)
     return b"".join(
         (
             _MAPS[7] if stamp is None else _MAPS[8],
@@ -177,7 +182,8 @@ class _Ran(dict[tuple[str, int], bytes]):
 
     def __missing__(self, pair: tuple[str, int]) -> bytes:
         engine, events = pair
-        made = _ENGINE + _NAMES[engine] + _EVENTS + _NUMBERS[events] + _OUTPUT
+        count = _EVENTS + _NUMBERS[events] if events else b""
+        made = _ENGINE + _NAMES[engine] + count + _OUTPUT
         if len(self) < _RAN_MAX:
             self[pair] = made
         return made
@@ -188,7 +194,8 @@ class _Ends(dict[tuple[str, int], bytes]):
 
     def __missing__(self, told: tuple[str, int]) -> bytes:
         status, effects = told
-        made = _STATUS + _NAMES[status] + _EFFECTS + _NUMBERS[effects] + _BORN
+        word = b"" if status == RUNNING else _STATUS + _NAMES[status]
+        made = word + _EFFECTS + _NUMBERS[effects] + _BORN
         if len(self) < _RAN_MAX:
             self[told] = made
         return made
@@ -199,8 +206,9 @@ class _Codes(dict[tuple[int, bytes, int, bytes], bytes]):
 
     def __missing__(self, told: tuple[int, bytes, int, bytes]) -> bytes:
         index, module_hash, version, workflow_hash = told
-        place = _INPUT_INDEX + _NUMBERS[index] + _MODULE_HASH + module_hash
-        made = place + _STATE_VERSION + _NUMBERS[version] + _WORKFLOW_HASH + workflow_hash
+        place = _INPUT_INDEX + _NUMBERS[index] if index else b""
+        form = b"" if version == 1 else _STATE_VERSION + _NUMBERS[version]
+        made = b"".join((place, _MODULE_HASH, module_hash, form, _WORKFLOW_HASH, workflow_hash))
         if len(self) < _RAN_MAX:
             self[told] = made
         return made
@@ -219,10 +227,17 @@ def _ticked(record: Ticked) -> bytes:
         metrics, blobs,
     ) = record  # fmt: skip
     if (reason, logs, metrics, blobs) != _NO_NOTES:
-        return put_record(record)
+        return put_framed(record)
     return b"".join(
         (
-            _MAPS[21 - (before, after, state, ann, result).count(None)],
+            _MAPS[
+                17
+                - (before, after, state, ann, result).count(None)
+                + (events != 0)
+                + (status != RUNNING)
+                + (index != 0)
+                + (version != 1)
+            ],
             b"" if ann is None else _ANN + _OCTETS[len(ann)] + ann,
             _KEY,
             _OCTETS[len(key)],
@@ -251,20 +266,12 @@ def _ticked(record: Ticked) -> bytes:
 
 # ---- intents --------------------------------------------------------------------------------
 
-_SHAPE_OK: Final = _K("judged") + canon.head(5, 6) + _K("shape") + canon.put_text("ok")
+_PASSED: Final = _K("judged") + canon.head(5, 3)
 _POLICY: Final = _K("policy")
 _RULE: Final = _K("rule")
 _ID: Final = _K("id")
 _DECISION: Final = _K("decision")
-_REST_OK: Final = (
-    _K("capacity")
-    + canon.put_text("ok")
-    + _K("declared")
-    + canon.put_text("ok")
-    + _K("capability")
-    + canon.head(5, 3)
-    + _K("slot")
-)
+_CAPABILITY: Final = _K("capability") + canon.head(5, 3) + _K("slot")
 _GRANT: Final = _K("grant")
 _GRANT_HASH: Final = _K("grant_hash") + _D
 _FACTS: Final = _K("inputs_digest") + _D
@@ -296,7 +303,7 @@ def _trail(grant: JudgedGrant, rule: JudgedRule) -> bytes:
     policy, number, decision, ident = rule
     return b"".join(
         (
-            _SHAPE_OK,
+            _PASSED,
             _POLICY,
             _MAPS[3] if ident is None else _MAPS[4] + _ID + _NAMES[ident],
             _RULE,
@@ -305,7 +312,7 @@ def _trail(grant: JudgedGrant, rule: JudgedRule) -> bytes:
             _NAMES[policy],
             _DECISION,
             _NAMES[decision],
-            _REST_OK,
+            _CAPABILITY,
             _NAMES[grant[0]],
             _GRANT,
             _NAMES[grant[1]],
@@ -351,15 +358,15 @@ _TIMEOUT: Final = _K("timeout_at_ns")
 _IDEM: Final = _K("idempotency_key")
 
 
-def _opened(record: IntentOpened) -> bytes:
+# tidy: the table of one record, written out.
+def put_opened(record: IntentOpened, *, own: bool = False) -> bytes:
+    """An opened intent; `own` leaves its origin out, which is the tick of its own frame."""
     intent, effect, effect_hash, executor, origin, judged = record[:6]
     params, _, issuer, idem, timeout, hold, flow = record[6:]
-    if params is None or hold is not None or flow is not None:
-        return put_record(record)
-    trail = _judged(judged)
-    if trail is None:
-        return put_record(record)
-    n = 8 + (issuer is not None) + (idem is not None) + (timeout is not None)
+    trail = _judged(judged) if hold is None and flow is None else None
+    if params is None or trail is None:
+        return put_framed(record._replace(origin=None) if own else record)  # type: ignore[arg-type]  # left out
+    n = 8 - own + (issuer is not None) + (idem is not None) + (timeout is not None)
     return b"".join(
         (
             _MAPS[n],
@@ -368,7 +375,7 @@ def _opened(record: IntentOpened) -> bytes:
             _INTENT,
             intent,
             trail,
-            _origin(origin),
+            b"" if own else _origin(origin),
             _PARAMS,
             _OCTETS[len(params)],
             params,
@@ -389,7 +396,8 @@ _ADDRESS: Final = _K("to") + canon.head(4, 1) + canon.head(5, 2) + _KEY
 _SEAL: Final = _K("seal")
 _USAGE: Final = _K("usage")
 _KEY_ID: Final = _K("key_id")
-_SETTLED: Final = _record("ReceiptSettled") + _K("source")
+_SETTLED: Final = _record("ReceiptSettled")
+_SOURCE: Final = _K("source")
 _ATTEMPT: Final = _K("attempt")
 _OUTCOME: Final = _K("outcome")
 _PAYLOAD: Final = _K("payload")
@@ -433,8 +441,11 @@ def _settled(record: ReceiptSettled) -> bytes:
     intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
     payload, _, usage, seal, key_id, stamp, error = record[9:]
     if payload is None or error is not None or len(to) > 1:
-        return put_record(record)
-    n = 11 + (usage is not None) + (seal is not None) + (key_id is not None) + (stamp is not None)
+        return put_framed(record)
+    if seal is not None and type(seal) is dict and seal.get("key") == key_id:
+        key_id = None
+    n = 7 + (usage is not None) + (seal is not None) + (key_id is not None) + (stamp is not None)
+    n += (source != "executor") + (status != "ok") + (attempt != 1) + (outcome != "delivered")
     return b"".join(
         (
             _MAPS[n],
@@ -446,13 +457,10 @@ def _settled(record: ReceiptSettled) -> bytes:
             intent,
             b"" if key_id is None else _KEY_ID + _NAMES[key_id],
             _SETTLED,
-            _NAMES[source],
-            _STATUS,
-            _NAMES[status],
-            _ATTEMPT,
-            _NUMBERS[attempt],
-            _OUTCOME,
-            _NAMES[outcome],
+            b"" if source == "executor" else _SOURCE + _NAMES[source],
+            b"" if status == "ok" else _STATUS + _NAMES[status],
+            b"" if attempt == 1 else _ATTEMPT + _NUMBERS[attempt],
+            b"" if outcome == "delivered" else _OUTCOME + _NAMES[outcome],
             _PAYLOAD,
             _OCTETS[len(payload)],
             payload,
@@ -467,9 +475,9 @@ def _settled(record: ReceiptSettled) -> bytes:
 
 
 PUT: Final[dict[type, Callable[[Any], bytes]]] = {
-    **dict.fromkeys(KIND_OF, put_record),
+    **dict.fromkeys(KIND_OF, put_framed),
     EventAdmitted: _event,
     Ticked: _ticked,
-    IntentOpened: _opened,
+    IntentOpened: put_opened,
     ReceiptSettled: _settled,
 }

@@ -14,7 +14,7 @@ proves both equal on every record, and that they refuse the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tallystick.model.hot_items import (
     DIGEST,
@@ -40,12 +40,14 @@ from tallystick.model.hot_read_effects import STAMP, Taken, opened, settled, sta
 from tallystick.model.records import (
     EventAdmitted,
     IdemKey,
+    IntentOpened,
     Record,
     Source,
     Target,
     Ticked,
     load_record,
     load_source,
+    placed,
 )
 from tallystick.model.tuples import make
 from tallystick.values import canon
@@ -55,7 +57,7 @@ _RECORD_DEPTH: Final = 2  # a record lies in the list of a frame's body
 # ---- ticks ----------------------------------------------------------------------------------
 
 _TICKED_STATE: Final = pattern(
-    get(rb"[\xb0-\xb4]"),
+    get(rb"[\xac-\xb4]"),
     octets("key"),
     nat("fuel"),
     nat("size"),
@@ -65,42 +67,52 @@ _TICKED_STATE: Final = pattern(
 _TICKED_REST: Final = pattern(
     may(digest("before")),
     text("engine"),
-    nat("events"),
+    may(nat("events")),
     digest("output"),
     key("record", "Ticked"),
     may(octets("result")),
-    text("status"),
+    may(text("status")),
     nat("effects"),
     nat("born_seq"),
     text("workflow"),
     nat("input_seq"),
     # What recurs in every tick of a workflow is taken as a whole, and read once.
     rb"(",
-    key("input_index") + NAT,
+    may(key("input_index") + NAT),
     key("module_hash") + rb"\x58\x20" + DIGEST,
-    key("state_version") + NAT,
+    may(key("state_version") + NAT),
     key("workflow_hash") + rb"\x58\x20" + DIGEST,
     rb")",
 )
 _TICKED_CODE: Final = pattern(
-    nat("input_index"), digest("module_hash"), nat("state_version"), digest("workflow_hash")
+    may(nat("input_index")),
+    digest("module_hash"),
+    may(nat("state_version")),
+    digest("workflow_hash"),
 )
+_Code = tuple[int, bytes, int, bytes, int]
 
 
-class _Codes(dict[bytes, tuple[int, bytes, int, bytes]]):
-    """The end of a tick: input index, module, version of the state, workflow."""
+class _Codes(dict[bytes, _Code]):
+    """The end of a tick: input index, module, version of the state, workflow; and what it says."""
 
-    def __missing__(self, raw: bytes) -> tuple[int, bytes, int, bytes]:
+    def __missing__(self, raw: bytes) -> _Code:
         found = _TICKED_CODE.match(raw)
         assert found is not None, "it was matched as a part of the record"
         index, module_hash, version, workflow_hash = found.groups()
-        made = (NUMBERS[index], module_hash, NUMBERS[version], workflow_hash)
+        made = (
+            0 if index is None else NUMBERS[index],
+            module_hash,
+            1 if version is None else NUMBERS[version],
+            workflow_hash,
+            (index is not None) + (version is not None),
+        )
         if len(self) < MEMORY_MAX:
             self[raw] = made
         return made
 
 
-_CODES: Final[dict[bytes, tuple[int, bytes, int, bytes]]] = _Codes()
+_CODES: Final[dict[bytes, _Code]] = _Codes()
 
 
 def _ticked(body: bytes, at: int) -> Taken:
@@ -119,15 +131,15 @@ def _ticked(body: bytes, at: int) -> Taken:
     before, engine, events, output, result, status, effects, born, workflow, seq, code = (
         found.groups()
     )
-    n = 16 + (after is not None) + (state is not None) + (before is not None)
-    if head[0] != 0xA0 + n + (result is not None):
+    index, module_hash, version, workflow_hash, said = _CODES[code]
+    if head[0] != 0xB2 + said - (after, state, before, result, events, status).count(None):
         return None
-    index, module_hash, version, workflow_hash = _CODES[code]
     fields = (
         TEXTS[workflow], bare(ident), workflow_hash, module_hash, NUMBERS[seq], index,
-        NUMBERS[born], NUMBERS[length], version, TEXTS[status], output, NUMBERS[events],
-        NUMBERS[effects], NUMBERS[fuel], TEXTS[engine], before, after, state, None,
-        None if result is None else bare(result), None, None, None, None,
+        NUMBERS[born], NUMBERS[length], version, "running" if status is None else TEXTS[status],
+        output, 0 if events is None else NUMBERS[events], NUMBERS[effects], NUMBERS[fuel],
+        TEXTS[engine], before, after, state, None, None if result is None else bare(result), None,
+        None, None, None,
     )  # fmt: skip
     return make(Ticked, fields), found.end()
 
@@ -196,7 +208,7 @@ def _event(body: bytes, at: int) -> Taken:
     found = _EVENT_VALUE.match(body, at)
     if found is None:
         return None
-    head, inner, arm, ident, create, workflow, hops, now, entropy, logical, long = found.groups()
+    head, inner, arm, ident, create, workflow, hops, _, now, entropy, logical, long = found.groups()
     begin = found.end()
     at = begin + SIZES[long]
     to: tuple[Target, ...] = ()
@@ -231,6 +243,13 @@ def _event(body: bytes, at: int) -> Taken:
 Read = Callable[[bytes, int], Taken]
 
 
+def _delivered(body: bytes, at: int) -> Taken:
+    """An event or a receipt: both begin with where they went."""
+    if body.startswith(b"\x81\xa2", at + 4):
+        return settled(body, at)
+    return _event(body, at) or settled(body, at)
+
+
 def _begins(first: int, last: int, start: bytes, read: Read) -> dict[bytes, Read]:
     """A reader for maps of so many fields whose first key begins so."""
     return {bytes((head,)) + start: read for head in range(first, last + 1)}
@@ -238,19 +257,21 @@ def _begins(first: int, last: int, start: bytes, read: Read) -> dict[bytes, Read
 
 # By the first bytes: a receipt has more fields than an event.
 _READERS: Final[dict[bytes, Read]] = {
-    **_begins(0xA7, 0xA9, b"\x62to", _event),
-    **_begins(0xAB, 0xAF, b"\x62to", settled),
-    **_begins(0xB0, 0xB4, b"\x63ke", _ticked),
-    **_begins(0xA8, 0xAB, b"\x66ef", opened),
+    **_begins(0xA7, 0xAF, b"\x62to", _delivered),
+    **_begins(0xAC, 0xB4, b"\x63ke", _ticked),
+    **_begins(0xA7, 0xAB, b"\x66ef", opened),
 }
 
 
-def read_records(body: bytes, at: int, count: int) -> tuple[list[Record], int]:
+def read_records(body: bytes, at: int, count: int, seq: int) -> tuple[list[Record], int]:
     """So many records from a place of a frame's body on, and the place behind them.
+
+    `seq` is the number of the first.
 
     Raises NotCanonical, JournalCorrupt or ValueError when there is something wrong with them.
     """
     found: list[Record] = []
+    record: Any  # an intent lacks its origin until it is placed
     for _ in range(count):
         read = _READERS.get(body[at : at + 4])
         taken = None if read is None else read(body, at)
@@ -258,5 +279,8 @@ def read_records(body: bytes, at: int, count: int) -> tuple[list[Record], int]:
             reader = canon.Reader(body, at)
             taken = (load_record(reader.item(_RECORD_DEPTH)), reader.pos)
         record, at = taken
+        kind = type(record)
+        if kind is IntentOpened and record[4] is None:
+            record = placed(record, found, seq)
         found.append(record)
     return found, at

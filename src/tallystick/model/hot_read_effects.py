@@ -40,17 +40,18 @@ Taken = tuple[Record, int] | None
 
 STAMP: Final = may(
     key("stamp"),
-    rb"\xa3",
+    rb"(?:\xa2|(?P<late>\xa3))",  # logical time is said where it is not that of the clock
     nat("now_ns"),
     key("entropy"),
     get(rb".{64}", rb"\x58\x40"),
-    nat("logical_ns"),
+    rb"(?(late)" + nat("logical_ns") + rb")",
 )
 
 
-def stamp_of(now: bytes, entropy: bytes, logical: bytes) -> Stamp:
-    """The stamp of the three groups of its pattern."""
-    return make(Stamp, (NUMBERS[now], NUMBERS[logical], entropy))
+def stamp_of(now: bytes, entropy: bytes, logical: bytes | None) -> Stamp:
+    """The stamp of the groups of its pattern."""
+    now_ns = NUMBERS[now]
+    return make(Stamp, (now_ns, now_ns if logical is None else NUMBERS[logical], entropy))
 
 
 # ---- intents --------------------------------------------------------------------------------
@@ -58,17 +59,19 @@ def stamp_of(now: bytes, entropy: bytes, logical: bytes) -> Stamp:
 _FACTS: Final = canon.put_key("inputs_digest") + b"\x58\x20"
 
 _OPENED_JUDGED: Final = pattern(
-    get(rb"[\xa8-\xab]"), text("effect"), digest("intent"), key("judged")
+    get(rb"[\xa7-\xab]"), text("effect"), digest("intent"), key("judged")
 )
 _OPENED_PARAMS: Final = pattern(
-    key("origin"),
-    rb"\xa6",
-    octets("key"),
-    text("kind"),
-    nat("index"),
-    nat("tick_seq"),
-    text("workflow"),
-    digest("workflow_hash"),
+    may(
+        key("origin"),
+        rb"\xa6",
+        octets("key"),
+        text("kind"),
+        nat("index"),
+        nat("tick_seq"),
+        text("workflow"),
+        digest("workflow_hash"),
+    ),
     size("params"),
 )
 _OPENED_REST: Final = pattern(
@@ -112,8 +115,12 @@ def _judged(body: bytes, at: int, effect: bytes) -> tuple[Judged, int]:
     return make(Judged, (declared, shape, grant, rule, capacity, facts)), stop
 
 
+# tidy: the table of one record, written out.
 def opened(body: bytes, at: int) -> Taken:
-    """An IntentOpened without hold and flow, its parameters inline."""
+    """An IntentOpened without hold and flow, its parameters inline.
+
+    Its origin is None where its frame knows it.
+    """
     found = _OPENED_JUDGED.match(body, at)
     if found is None:
         return None
@@ -129,12 +136,15 @@ def opened(body: bytes, at: int) -> Taken:
     if found is None:
         return None
     executor, issuer, effect_hash, timeout, idem = found.groups()
-    n = 0xA8 + (issuer is not None) + (timeout is not None) + (idem is not None)
-    if head[0] != n:
+    n = 0xA7 + (issuer is not None) + (timeout is not None) + (idem is not None)
+    if head[0] != n + (ident is not None):
         return None
-    place = (TEXTS[kind], TEXTS[workflow], workflow_hash, bare(ident), NUMBERS[seq], NUMBERS[index])
+    origin = None
+    if ident is not None:
+        cell = (TEXTS[kind], TEXTS[workflow], workflow_hash, bare(ident))
+        origin = make(Origin, (*cell, NUMBERS[seq], NUMBERS[index]))
     fields = (
-        intent, TEXTS[effect], effect_hash, TEXTS[executor], make(Origin, place), judged,
+        intent, TEXTS[effect], effect_hash, TEXTS[executor], origin, judged,
         body[begin:at], None, None if issuer is None else text_of(issuer),
         None if idem is None else bare(idem), None if timeout is None else NUMBERS[timeout],
         None, None,
@@ -146,7 +156,7 @@ def opened(body: bytes, at: int) -> Taken:
 
 _USAGE: Final = may(get(key("usage")))
 _SETTLED_SEAL: Final = pattern(
-    get(rb"[\xab-\xaf]"),
+    get(rb"[\xa7-\xaf]"),
     key("to"),
     rb"(?:\x80|\x81\xa2",
     octets("key"),
@@ -179,10 +189,10 @@ _SETTLED_PAYLOAD: Final = pattern(
     digest("intent"),
     may(text("key_id")),
     key("record", "ReceiptSettled"),
-    text("source"),
-    text("status"),
-    nat("attempt"),
-    text("outcome"),
+    may(text("source")),
+    may(text("status")),
+    may(nat("attempt")),
+    may(text("outcome")),
     size("payload"),
 )
 _SETTLED_REST: Final = pattern(nat("ended_ns"), text("executor"), nat("started_ns"))
@@ -214,13 +224,18 @@ def _other_seal(body: bytes, at: int) -> tuple[Any, int]:
     return seal, found.end()
 
 
+def _key_of(seal: Any) -> Any:
+    """The key that a seal names: it stands for that of the record, if there is none."""
+    return seal.get("key") if type(seal) is dict else None
+
+
 # tidy: the table of one record, written out.
 def settled(body: bytes, at: int) -> Taken:
     """A ReceiptSettled without error, its payload inline, with at most one delivery."""
     found = _SETTLED_SEAL.match(body, at)
     if found is None:
         return None
-    head, ident, workflow, sealed, sealer, sig, now, entropy, logical, used = found.groups()
+    head, ident, workflow, sealed, sealer, sig, _, now, entropy, logical, used = found.groups()
     at = found.end()
     to = () if ident is None else (make(Address, (TEXTS[workflow], bare(ident))),)
     seal = usage = None
@@ -230,7 +245,7 @@ def settled(body: bytes, at: int) -> Taken:
         seal, at = _other_seal(body, at)
         found = _SETTLED_STAMP.match(body, at)
         assert found is not None, "all of it may be absent"
-        now, entropy, logical, used = found.groups()
+        _, now, entropy, logical, used = found.groups()
         at = found.end()
     if used is not None:
         usage, at = _any(body, at)
@@ -241,14 +256,16 @@ def settled(body: bytes, at: int) -> Taken:
     begin = found.end()
     at = begin + SIZES[long]
     found = _SETTLED_REST.match(body, at)
-    n = 0xAB + (sealed is not None) + (used is not None) + (now is not None)
-    if found is None or head[0] != n + (key_id is not None):
+    absent = (sealed, used, now, key_id, source, status, attempt, outcome).count(None)
+    if found is None or head[0] != 0xAF - absent:
         return None
     ended, executor, started = found.groups()
     fields = (
-        intent, TEXTS[status], TEXTS[source], TEXTS[executor], NUMBERS[attempt], NUMBERS[started],
-        NUMBERS[ended], to, TEXTS[outcome], body[begin:at], None, usage, seal,
-        None if key_id is None else TEXTS[key_id],
+        intent, "ok" if status is None else TEXTS[status],
+        "executor" if source is None else TEXTS[source], TEXTS[executor],
+        1 if attempt is None else NUMBERS[attempt], NUMBERS[started], NUMBERS[ended], to,
+        "delivered" if outcome is None else TEXTS[outcome], body[begin:at], None, usage, seal,
+        _key_of(seal) if key_id is None else TEXTS[key_id],
         None if now is None else stamp_of(now, entropy, logical), None,
     )  # fmt: skip
     return make(ReceiptSettled, fields), found.end()

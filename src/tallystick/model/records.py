@@ -1,11 +1,15 @@
 """Records: how the closed union of journal entries is written and read (02 section 6).
 
 A reader that meets an unknown type or field stops: folding past it would be a guess.
+In a frame a record does not say what goes without saying (ADR 0027): a field that has the value
+it nearly always has, the key that its own seal names, the origin that is the frame's own tick.
+Leaves of a world's state hold whole records, as `put_record` writes them; both are read.
 """
 
 # tidy: one table of fields and kinds for the whole union.
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt
@@ -75,9 +79,13 @@ from tallystick.model.record_types import (
     WorldForked,
     WorldRestored,
 )
+from tallystick.model.tuples import make as make_tuple
 
 __all__ = [
+    "ASKED",
+    "DEFAULTS",
     "KIND_OF",
+    "WORKFLOW",
     "Address",
     "AliasMoved",
     "ApplyRefused",
@@ -127,7 +135,10 @@ __all__ = [
     "WorldRestored",
     "load_judged",
     "load_record",
+    "load_records",
     "load_source",
+    "placed",
+    "put_framed",
     "put_record",
 ]
 
@@ -272,21 +283,84 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 KIND_OF: Final[dict[type, str]] = {cls: kind for kind, all_ in _KINDS.items() for cls in all_}
 
 
-def _shape_of(cls: Any) -> Shape:
+# ---- what goes without saying ---------------------------------------------------------------
+
+OK: Final = "ok"
+WORKFLOW: Final = "workflow"  # the kind of an origin that is a tick
+DEFAULTS: Final[dict[type, dict[str, Any]]] = {
+    Ticked: {"events": 0, "input_index": 0, "state_version": 1, "status": "running"},
+    IntentOpened: {"origin": None},  # the frame knows it: `frames`
+    ReceiptSettled: {"source": "executor", "status": OK, "attempt": 1, "outcome": "delivered"},
+}
+
+
+def _put_stamp(stamp: Stamp) -> bytes:
+    """Logical time follows the clock, unless inputs come faster than that."""
+    if stamp.logical_ns == stamp.now_ns:
+        return _STAMP.put((stamp.now_ns, None, stamp.entropy))
+    return _STAMP.put(stamp)
+
+
+def _load_stamp(raw: Any) -> Any:
+    if type(raw) is dict and "logical_ns" not in raw:
+        raw = {**raw, "logical_ns": raw.get("now_ns")}
+    return _STAMP.load(raw)
+
+
+def _put_passed(judged: Judged) -> bytes:
+    """An opened intent has passed every stage; an older record may say so."""
+    if judged.declared == judged.shape == judged.capacity == OK:
+        return _JUDGED.put((None, None, judged.capability, judged.policy, None, judged[5]))
+    return _JUDGED.put(judged)
+
+
+def _load_passed(raw: Any) -> Any:
+    if type(raw) is dict and not raw.keys() & {"declared", "shape", "capacity"}:
+        raw = {**raw, "declared": OK, "shape": OK, "capacity": OK}
+    return _JUDGED.load(raw)
+
+
+# What a tick asked for: each effect of its output is one of these, in their order.
+ASKED: Final = frozenset((IntentOpened, IntentAttached, IntentDenied))
+_FRAMED_KINDS: Final[dict[str, Kind]] = {"stamp": Kind(_put_stamp, _load_stamp)}
+_FRAMED: Final[dict[tuple[str, str], Kind]] = {
+    ("IntentOpened", "judged"): Kind(_put_passed, _load_passed)
+}
+
+
+def _shape_of(cls: Any, *, framed: bool) -> Shape:
     fields: dict[str, Kind] = {}
     for name in cls._fields:
         said = name.rstrip("_")
         fields[said] = _EXCEPTIONS.get((cls.__name__, said)) or _FIELDS[said]
-    return Shape(cls, fields, constant=("record", cls.__name__))
+        if framed:
+            usual = _FRAMED_KINDS.get(said, fields[said])
+            fields[said] = _FRAMED.get((cls.__name__, said), usual)
+    defaults = DEFAULTS.get(cls) if framed else None
+    return Shape(cls, fields, ("record", cls.__name__), defaults)
 
 
-_SHAPES: Final[dict[type, Shape]] = {cls: _shape_of(cls) for cls in KIND_OF}
+_WHOLE_SHAPES: Final[dict[type, Shape]] = {cls: _shape_of(cls, framed=False) for cls in KIND_OF}
+_SHAPES: Final[dict[type, Shape]] = {cls: _shape_of(cls, framed=True) for cls in KIND_OF}
 _BY_NAME: Final[dict[str, Shape]] = {cls.__name__: shape for cls, shape in _SHAPES.items()}
 
 
 def put_record(record: Record) -> bytes:
+    """The encoded map of a whole record, as a leaf of a world's state holds it."""
+    return _WHOLE_SHAPES[type(record)].put(record)
+
+
+def put_framed(record: Record) -> bytes:
     """The encoded map of a record, a piece of a frame's body."""
+    if isinstance(record, ReceiptSettled) and record.seal is not None:
+        record = record._replace(key_id=None if names_key(record) else record.key_id)
     return _SHAPES[type(record)].put(record)
+
+
+def names_key(record: ReceiptSettled) -> bool:
+    """True when the seal of a receipt names the key that it was checked with."""
+    seal = record.seal
+    return type(seal) is dict and seal.get("key") == record.key_id
 
 
 def load_record(raw: Any) -> Record:
@@ -300,12 +374,42 @@ def load_record(raw: Any) -> Record:
             hint="a newer release wrote this journal: read it with that release",
         )
     made: Record = shape.load(raw)
+    if type(made) is ReceiptSettled and made.key_id is None and type(made.seal) is dict:
+        return made._replace(key_id=made.seal.get("key"))
     return made
 
 
+def load_records(raws: Iterable[Any], seq: int) -> list[Record]:
+    """The records of a frame whose first one has the number `seq`."""
+    found: list[Record] = []
+    record: Any  # an intent lacks its origin until it is placed
+    for raw in raws:
+        record = load_record(raw)
+        kind = type(record)
+        found.append(
+            placed(record, found, seq) if kind is IntentOpened and record[4] is None else record
+        )
+    return found
+
+
+def placed(record: IntentOpened, before: Sequence[Record], seq: int) -> IntentOpened:
+    """An intent with its origin: the tick that its frame begins with, at `seq`.
+
+    `before` are the records before it in the frame.
+    """
+    tick = before[0] if before else None
+    if type(tick) is not Ticked:
+        raise JournalCorrupt(
+            "IntentOpened.origin: missing", code="record.malformed", where={"field": "origin"}
+        )
+    index = sum(type(each) in ASKED for each in before) if len(before) > 1 else 0
+    place = (WORKFLOW, tick.workflow, tick.workflow_hash, tick.key, seq, index)
+    return record._replace(origin=make_tuple(Origin, place))
+
+
 def load_judged(raw: Any) -> Judged:
-    """The judgement trail of a decoded map."""
-    made: Judged = _JUDGED.load(raw)
+    """The judgement trail of the decoded map of an opened intent."""
+    made: Judged = _load_passed(raw)
     return made
 
 

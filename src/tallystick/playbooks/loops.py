@@ -2,9 +2,9 @@
 
 Theory of operation.
 In memory a loop has the numbers of its open iterations, and a page of rows `[i, kept]`.
-Written, open iterations are spans, how many are passed over and how many follow, because most of
-them lie side by side; and so do the results of a page: `[i, v, v, ...]` is those of i and of the
-iterations behind it.
+Written, open iterations are a `span`: how many are passed over and how many follow, in turn,
+because most of them lie side by side.
+So do the results of a page, its `rows`: `[i, v, v, ...]` is those of i and the ones behind it.
 Results that stand elsewhere, by hash, are rows of their own under `kept`.
 The rows of a page have no order: whoever turns it sorts them.
 """
@@ -18,7 +18,7 @@ from tallystick.values import canon
 
 DEPTH: Final = 5  # of a result: in its run of a page, in its loop, among the loops of a state
 Loop = dict[str, Any]
-_KEYS: Final = {name: canon.put_key(name) for name in ("ok", "kept", "next", "open", "page")}
+_KEYS: Final = {name: canon.put_key(name) for name in ("ok", "kept", "next", "rows", "span")}
 _FAILED: Final = canon.put_key("failed")
 _NUMBERS: Final = canon.NUMBERS
 
@@ -65,14 +65,12 @@ class Page:
             self._kept,
             _KEYS["next"],
             _NUMBERS[loop["next"]],
-            _KEYS["open"],
-            canon.head(4, len(spans)),
-            *map(_NUMBERS.__getitem__, spans),
-            _KEYS["page"],
+            _KEYS["rows"],
             canon.head(4, len(self._runs)),
         ]
         for first, items in self._runs:
             parts += (canon.head(4, 1 + len(items)), _NUMBERS[first], *items)
+        parts += (_KEYS["span"], canon.head(4, len(spans)), *map(_NUMBERS.__getitem__, spans))
         return b"".join((*parts, _FAILED, _NUMBERS[loop["failed"]]))
 
 
@@ -114,12 +112,12 @@ def loops_of(written: Mapping[str, Any]) -> dict[str, Loop]:
 def _loop(written: Mapping[str, Any]) -> Loop:
     opened: list[int] = []
     at = 0
-    spans = iter(written["open"])
+    spans = iter(written["span"])
     for passed, count in zip(spans, spans, strict=True):
         opened += range(at + passed, at + passed + count)
         at += passed + count
     page = [
-        [run[0] + n, {"v": value}] for run in written["page"] for n, value in enumerate(run[1:])
+        [run[0] + n, {"v": value}] for run in written["rows"] for n, value in enumerate(run[1:])
     ]
     counts = {name: written[name] for name in ("next", "ok", "failed")}
     return {**counts, "open": opened, "page": page + written.get("kept", [])}

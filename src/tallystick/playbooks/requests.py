@@ -1,4 +1,7 @@
-"""What a worker is told of a unit: the names that its pipeline reads, and nothing else."""
+"""What a worker is told of a unit: the names that its pipeline reads, and nothing else.
+
+Of `data`, what is empty is not there.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,22 @@ def params_of(state: Mapping[str, Any], plan: Plan, doc: str, name: str) -> dict
             ctx = {key: kept for key, kept in ctx.items() if key in reads}
         if "workload" not in reads and not _may_hold(workload, _bare(plan, step, reads)):
             workload = None
-    join = {"join": run["join"]} if "join" in run and (reads is None or "join" in reads) else {}
+    join = run.get("join") if reads is None or "join" in reads else None
+    data = {
+        "args": run["args"],
+        "ctx": ctx,
+        "join": join,
+        "results": results,
+        "stamped": files.stamp_of(state) is not None,
+        "workload": workload,
+    }
     return {
         "execution": state["execution"],
         "run": name,
         "step": step,
         "doc": doc,
         "kinds": plan.kinds(step),
-        "data": {
-            "args": run["args"],
-            "ctx": ctx,
-            "results": results,
-            "workload": workload,
-            **join,
-            **({} if files.stamp_of(state) is None else {"stamped": True}),
-        },
+        "data": {name: value for name, value in data.items() if value},
     }
 
 
