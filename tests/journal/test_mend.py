@@ -56,6 +56,21 @@ def test_a_blob_is_restored_by_its_hash(rig: Rig, damage: object) -> None:
     assert store(rig).worlds()[0].state == "open"
 
 
+def test_a_definition_that_is_lost_is_only_named(rig: Rig) -> None:
+    """04 section 13: a manifest misses its definition; with a copy all is whole, nothing is shut."""
+    copies = sound_copy(rig)
+    kept = {digest: data for digest, data in copies.items() if b"defeffect" in data}
+    digest, data = min(kept.items())
+    case = Case(store(rig), Random(1))
+    case.run("UPDATE blob SET body=? WHERE hash=?", case.flip(data), digest)
+    left = mend(store(rig), WORLD)
+    assert not left.verdict.ok
+    assert not left.read_only
+    assert any(found.where == "manifest" for found in left.verdict.findings)
+    assert mend(store(rig), WORLD, copies.get).verdict.ok
+    assert store(rig).worlds()[0].state == "open"
+
+
 def test_a_damaged_blob_file_is_set_aside(rig: Rig) -> None:
     """04 section 13: the damaged bytes stay for whoever wants to know, beside the sound file."""
     copies = sound_copy(rig)

@@ -40,7 +40,13 @@ def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Me
         journal.drop_snapshots(world, int(found.where[9:]))
         notices.append(f"{found.where} was dropped ({found.what}); the node takes another")
     verdict = verify(journal, world) if notices else verdict
-    left = [found for found in verdict.findings if not found.where.startswith("blob ")]
+    lost = [found.where.removeprefix("blob sha256:") for found in _of(verdict, "blob ")]
+    # What only says that a blob is missing to it is whole again with that blob.
+    left = [
+        found
+        for found in verdict.findings
+        if not (found.where.startswith("blob ") or any(name in found.what for name in lost))
+    ]
     if left:
         journal.set_state(world, READ_ONLY)
         first = min(left)
