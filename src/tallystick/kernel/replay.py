@@ -19,7 +19,7 @@ from tallystick.kernel.inputs import Decide, Govern, Sample, Submit
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.machine import advance, fold_frame, submit
 from tallystick.kernel.regovern import again
-from tallystick.kernel.roots import root, state_root
+from tallystick.kernel.roots import root, root_of, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.model.frames import Sealed, is_tick, next_records, open_frame, seal_frame
@@ -265,7 +265,7 @@ def _check_roots(world: World, taken: SnapshotTaken, seq: int) -> Found | None:
     state = state_root(world)
     if state != taken.state_root:
         return Found(seq, None, None, "state_root", taken.state_root.hex(), state.hex())
-    whole = root(world)
+    whole = root_of(world, state)
     if whole != taken.root:
         return Found(seq, None, None, "root", taken.root.hex(), whole.hex())
     return None

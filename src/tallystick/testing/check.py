@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tallystick.journal.base import Append, History
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.replay import fold_frames, open_world, verify
-from tallystick.kernel.roots import root, state_root
+from tallystick.kernel.roots import root, root_of, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.model.frames import GENESIS, Sealed, verify_chain
@@ -257,8 +257,9 @@ class Trail:
         """root(this world) = root(fold from genesis)."""
         folded = self._folded_on(journal, runner)
         must(folded.seq == world.seq, "I2", f"stands at {world.seq}, folds to {folded.seq}")
-        must(state_root(folded) == state_root(world), "I2", "state roots differ")
-        must(root(folded) == root(world), "I2", "roots differ")
+        mine, theirs = state_root(folded), state_root(world)
+        must(mine == theirs, "I2", "state roots differ")
+        must(root_of(folded, mine) == root_of(world, theirs), "I2", "roots differ")
 
     def _folded_on(self, journal: History, runner: Runner) -> World:
         """What the frames fold to from genesis: one fold, carried on with what came since."""

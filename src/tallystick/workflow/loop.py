@@ -101,9 +101,9 @@ class Loop:
         """The outcome of an open request."""
         held = self._open.pop(corr)
         if isinstance(held, Scope):
+            assert not held.task.done, "a limit ends with its block, and that with its task"
             held.over = True
-            if not held.task.done:
-                self._interrupt(held.task, FlowTimeout())
+            self._interrupt(held.task, FlowTimeout())
         else:
             self._resume(held, said)
         self._run()
@@ -210,7 +210,7 @@ class Loop:
             case traps.Restart(value=value):
                 self._restart(task, value)
             case _:
-                raise TickFault("an unknown trap", code="foreign_await")
+                raise AssertionError(trap)
         return False, None
 
     def _receive(self, task: Strand, trap: traps.Receive) -> tuple[bool, Any]:
