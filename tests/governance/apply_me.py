@@ -1,7 +1,7 @@
 """Applies one approved proposal in a process that dies by kill -9 at the n-th deed of its disk.
 
 Run as `python -m tests.governance.apply_me PROPOSAL`; each line of its input is `N FOLDER`, each
-line of its output how many deeds there were, or -9.
+line of its output how many deeds there were, or -9; N = -1 dies once the apply is answered.
 One interpreter is started, and one process is forked from it for each line.
 """
 
@@ -20,6 +20,8 @@ from tallystick.node.governing import Asker
 from tallystick.node.host import close_node, open_node
 from tests.journal.watched import Deed, watched
 from tests.node.rig import config
+
+TOLD = -1
 
 
 async def _not_tried(_bundle: Bundle) -> None:
@@ -42,6 +44,8 @@ async def main(folder: Path, ident: str, last: int) -> int:
         vfs.judge = count
         asker = Asker("alice", node.clock.sample())
         await node.governing.apply(node.resolve("main"), ident, asker)
+        if last == TOLD:
+            os.kill(os.getpid(), signal.SIGKILL)
         vfs.judge = lambda _deed: None
         await close_node(node, 0)
         return done
