@@ -1,5 +1,6 @@
 """Every corner of the kit: what it refuses, with which code, and what it lets through (AU-02)."""
 
+# tidy: tables of what is refused and what is let through.
 from __future__ import annotations
 
 import dataclasses
