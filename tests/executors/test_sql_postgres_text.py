@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tallystick.executors.base import ExecutorPorts, Ok
 from tallystick.executors.sql import QUERY, Database, SqlExecutor, SqlSettings
+from tallystick.executors.sql_postgres_text import COMMON, types_of
 from tests.executors.attempts import done, failed, job_of, no_report
 from tests.executors.test_sql_postgres import asked, beside, plainly, sql, written
 from tests.postgres import postgres
@@ -33,6 +35,37 @@ def url() -> Iterator[str]:
     with postgres() as url:
         plainly(url, MADE)
         yield url
+
+
+def test_the_common_types_have_the_numbers_of_the_server(url: str) -> None:
+    """PB-26: what is not asked of a server is what it would say."""
+    names = ", ".join(f"'{name}'" for _, name, _, _ in COMMON)
+    said = plainly(
+        url,
+        "SELECT oid::int8, typname, typarray::int8, typdelim FROM pg_type"
+        f" WHERE typname IN ({names}) AND oid < 16384 ORDER BY oid",
+    )
+    assert [(*row[:3], row[3].decode()) for row in said] == list(COMMON)
+
+
+class Seen:
+    """A prepared statement whose places have these types."""
+
+    def __init__(self, *oids: int) -> None:
+        self._oids = oids
+
+    def get_attributes(self) -> list[Any]:
+        return [SimpleNamespace(type=SimpleNamespace(oid=oid)) for oid in self._oids]
+
+    def get_parameters(self) -> list[Any]:
+        return []
+
+
+def test_the_server_is_asked_for_strange_types_alone() -> None:
+    """PB-26: a statement of common types asks nothing about types, another about those it has."""
+    common, others = types_of(Seen(16, 1700, 1016))
+    assert ([row[1] for row in common], others) == (["bool", "int8", "numeric"], [])
+    assert types_of(Seen(23, 16390, 3904))[1] == [3904, 16390]
 
 
 def row(url: str, text: str, values: Any = None) -> list[Any]:

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
 from tallystick.executors.base import ErrorKind
-from tallystick.executors.sql_postgres_text import TYPES, speak_text, typed
+from tallystick.executors.sql_postgres_text import TYPES, speak_text, typed, types_of
 from tallystick.executors.sql_values import Answer, Query, SqlError, Taken, numbered
 
 T = TypeVar("T")
@@ -133,8 +133,6 @@ async def _opened(driver: Any, place: str, bounds: Bounds) -> AsyncIterator[Any]
         error.retryable = True
         raise error from None
     try:
-        types = await connection.fetch(TYPES)
-        speak_text(connection._protocol.get_settings(), types)  # noqa: SLF001 - said there
         yield connection
     finally:
         connection.terminate()  # at once: what is open then was to be rolled back
@@ -190,7 +188,7 @@ async def _remember(driver: Any, connection: Any) -> None:
 
 async def _run(connection: Any, query: Query) -> Answer:
     text, values = numbered(query, typed)
-    statement = await connection.prepare(text)
+    statement = await _prepared(connection, text)
     columns = tuple(column.name for column in statement.get_attributes())
     taken, whole = Taken(query), True
     if columns:
@@ -204,6 +202,18 @@ async def _run(connection: Any, query: Query) -> Answer:
     await _only_granted(connection, query)
     count = len(taken.rows) if columns else _changed(statement.get_statusmsg())
     return Answer(columns, taken.rows, count, not whole)
+
+
+async def _prepared(connection: Any, text: str) -> Any:
+    """A statement that takes and gives text.
+
+    What it takes and gives is known when it is prepared, so it is prepared once more.
+    """
+    statement = await connection.prepare(text)
+    common, others = types_of(statement)
+    asked = await connection.fetch(TYPES, others) if others else ()
+    speak_text(connection, [*common, *asked])
+    return await connection.prepare(text)
 
 
 def _changed(status: str) -> int:

@@ -15,10 +15,37 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-# Each type with its array; types of users have no name here, since theirs may be that of ours.
+# What most statements are made of: type, name, its array. The numbers of built-in types are fixed.
+_COMMON: Final = (
+    (16, "bool", 1000),
+    (17, "bytea", 1001),
+    (19, "name", 1003),
+    (20, "int8", 1016),
+    (21, "int2", 1005),
+    (23, "int4", 1007),
+    (25, "text", 1009),
+    (26, "oid", 1028),
+    (114, "json", 199),
+    (700, "float4", 1021),
+    (701, "float8", 1022),
+    (1042, "bpchar", 1014),
+    (1043, "varchar", 1015),
+    (1082, "date", 1182),
+    (1083, "time", 1183),
+    (1114, "timestamp", 1115),
+    (1184, "timestamptz", 1185),
+    (1186, "interval", 1187),
+    (1700, "numeric", 1231),
+    (2205, "regclass", 2210),
+    (2950, "uuid", 2951),
+    (3802, "jsonb", 3807),
+)
+COMMON: Final = tuple((*each, ",") for each in _COMMON)
+# The given types, and what they are arrays of; types of users have no name here, since theirs may
+# be that of ours.
 TYPES: Final = (
     "SELECT oid, CASE WHEN oid < 16384 THEN typname::text END, typarray, typdelim::text"
-    " FROM pg_catalog.pg_type"
+    " FROM pg_catalog.pg_type WHERE oid = ANY($1::oid[]) OR typarray = ANY($1::oid[])"
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _READ: Final[dict[str, Callable[[str], Any]]] = {
@@ -46,12 +73,22 @@ def typed(value: Any) -> str:
     return ""
 
 
-def speak_text(settings: Any, types: Iterable[Any]) -> None:
-    """Have a connection exchange text for every type of `TYPES`, arrays as lists of theirs.
+def types_of(statement: Any) -> tuple[list[Any], list[int]]:
+    """The common types of a prepared statement, and those that `TYPES` must be asked for."""
+    places = [column.type for column in statement.get_attributes()]
+    found = {each.oid for each in (*places, *statement.get_parameters())}
+    common = [row for row in COMMON if row[0] in found or row[2] in found]
+    return common, sorted(found.difference(*((row[0], row[2]) for row in common)))
 
-    `settings` are those of the driver's protocol: its public door, `set_type_codec`, asks the
-    server again for each type and takes neither ranges nor records.
+
+def speak_text(connection: Any, types: Iterable[Any]) -> None:
+    """Have a connection exchange text for these types, arrays as lists of theirs.
+
+    The driver's public door, `set_type_codec`, takes text for neither ranges nor records, nor
+    domains (its own documentation says so), and asks the server for each type.
+    So this goes by the door behind it.
     """
+    settings = connection._protocol.get_settings()  # noqa: SLF001 - said above
     readers: dict[int, Callable[[str], Any]] = {}
     arrays: dict[int, Callable[[str], Any]] = {}
     for oid, name, array, sign in types:
