@@ -98,3 +98,24 @@ def test_the_short_way_to_a_leaf_takes_no_other_bytes(form: dict) -> None:
     blobs.put(canon.digest_of(data), data)
     found = Nodes(blobs).value(canon.digest_of(data), path)
     assert found == (b"v" if form is LEAF else None)
+
+
+@pytest.mark.clause("K-42", "K-44")
+def test_replaced_branches_leave_memory() -> None:
+    """K-42: when a root is read no more, its branches are forgotten; what is shared is not lost."""
+    blobs = Shelf()
+    nodes = Nodes(blobs)
+    paths = [canon.digest_of(bytes((n,))) for n in range(200)]
+    old = change(nodes, EMPTY, dict.fromkeys(paths, b"old"))
+    blobs.add(old.nodes)
+    nodes.keep(old.branches)
+    new = change(nodes, old.root, {paths[0]: b"new"})
+    blobs.add(new.nodes)
+    nodes.forget_replaced()
+    nodes.keep(new.branches)
+    blobs.reads = 0
+    assert [lookup(nodes, new.root, path) for path in paths] == [b"new", *[b"old"] * 199]
+    assert blobs.reads == len(paths), "every branch is at hand, each leaf is read once"
+    blobs.reads = 0
+    assert lookup(nodes, old.root, paths[0]) == b"old"
+    assert blobs.reads > 1, "the branches of the old root are read again"

@@ -193,7 +193,7 @@ def decoded(data: bytes) -> tuple[str, Any]:
 @settings(calm, max_examples=60)
 @given(st.data())
 def test_read_takes_exactly_the_canonical_documents(data):
-    """VA-05: the hot reader accepts exactly what strict decoding and the strict lens accept."""
+    """VA-05: the hot readers accept exactly what strict decoding and the strict lens accept."""
     written, value = data.draw(typed_values())
     document = bytearray(schema_of(written).admit(value).bytes)
     if data.draw(st.booleans()):
@@ -206,14 +206,18 @@ def test_read_takes_exactly_the_canonical_documents(data):
         with pytest.raises(NotCanonical) as refused:
             schema.read(taken)
         assert refused.value.code == code
+        assert schema.exact(taken) is None
         return
     _, errors = judged(schema._node, plain, lenses.STRICT)
     if errors:
         with pytest.raises(SchemaMismatch):
             schema.read(taken)
+        assert schema.exact(taken) is None
     else:
         assert schema.read(taken).value == plain
         assert schema.admit(plain).bytes == taken
+        assert schema.exact(taken) == schema.read(taken)
+        assert schema.exact(taken).value == plain
 
 
 @pytest.mark.clause("K-10")

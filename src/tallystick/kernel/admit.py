@@ -190,7 +190,7 @@ def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
     if not isinstance(params, Admitted) or params.schema is not effect.params:
         raw = params.bytes if isinstance(params, Admitted) else params
         try:
-            params = effect.params.admit(canon.decode(raw), "native")
+            params = effect.params.exact(raw) or effect.params.admit(canon.decode(raw), "native")
         except (NotCanonical, SchemaMismatch) as why:
             path = why.errors[0]["path"] if isinstance(why, SchemaMismatch) and why.errors else ""
             return Denial("shape", "effect.params_invalid", why.message, path=path)

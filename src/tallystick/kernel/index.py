@@ -188,13 +188,15 @@ class Nodes:
     Once it is half full, a branch that is used moves to the end.
     """
 
-    __slots__ = ("_blobs", "_cache", "_half", "_most")
+    __slots__ = ("_blobs", "_cache", "_half", "_most", "_replaced")
 
     def __init__(self, blobs: Blobs, most: int = 8192) -> None:
         self._blobs = blobs
         self._cache: dict[bytes, Stored] = {}
         self._most = most
         self._half = most // 2
+        # Branches that a change has opened: once its root is the one that is read, they are old.
+        self._replaced: dict[bytes, None] = {}
 
     def keep(self, branches: Mapping[bytes, Stored]) -> None:
         """Remember branches that were just written: what is new is asked for next."""
@@ -207,6 +209,21 @@ class Nodes:
         if len(cache) > self._most:
             for old in list(islice(cache, 1 + self._most // 16)):
                 del cache[old]
+
+    def opened(self, digest: bytes) -> Node:
+        """The node of a digest for changing, after which nobody will ask for it as it was."""
+        found = self.load(digest)
+        if not isinstance(found, Stored):
+            return found
+        if len(self._replaced) < self._most:
+            self._replaced[digest] = None
+        return found.opened()
+
+    def forget_replaced(self) -> None:
+        """Let go of the branches of roots that are read no more; one too many is read again."""
+        for digest in self._replaced:
+            self._cache.pop(digest, None)
+        self._replaced.clear()
 
     def rehouse(self, blobs: Blobs) -> None:
         """Read from another store that holds the same nodes."""
@@ -336,8 +353,7 @@ def _opened(nodes: Nodes, child: Child) -> Node | None:
     """A child as a node that can be changed."""
     if not isinstance(child, bytes):
         return child
-    found = nodes.load(child[:32])
-    return found.opened() if isinstance(found, Stored) else found
+    return nodes.opened(child[:32])
 
 
 def _merge(nodes: Nodes, child: Child, items: Items, at: int) -> Child:

@@ -147,6 +147,7 @@ def promote(world: World, plan: Plan) -> None:
             world.expiry.promote(root, plan.paths.get(name, []), seq)
         else:
             store.promote(root, plan.paths.get(name, []), seq)
+    world.nodes.forget_replaced()
     world.nodes.keep(plan.branches)
     world.resident.clear()
     world.resident_bytes = 0

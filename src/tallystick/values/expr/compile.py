@@ -27,6 +27,7 @@ from tallystick.values.expr.filters_text import TEXT_FILTERS
 from tallystick.values.expr.methods import MAP_METHODS, TEXT_METHODS, dict_of
 from tallystick.values.expr.methods import RANGE as RANGE_FUNCTION
 from tallystick.values.expr.parts import (
+    Closure,
     check_of,
     comparison,
     constant,
@@ -34,7 +35,6 @@ from tallystick.values.expr.parts import (
     path_of,
 )
 from tallystick.values.expr.run import DEPTH_MAX, MISSING, Run, Undefined, text_size
-from tallystick.values.expr.short import Closure
 from tallystick.values.expr.signature import Signature
 
 _FILTERS: Mapping[str, Signature] = {**TEXT_FILTERS, **LIST_FILTERS}
@@ -288,12 +288,14 @@ class Compiler:
         steps = [(comparison(step.op), self.value(step.expr)) for step in node.ops]
         if len(steps) == 1:
             only, other = steps[0]
-            step = node.ops[0]
-            if isinstance(step.expr, nodes.Const):
-                brief = short.against(step.op, first, step.expr.value)
-                if brief is not None:
-                    return brief
-            return lambda run: only(run, first(run), other(run))
+            read, literal = short.field_of(node.expr, self.has_locals), node.ops[0].expr
+
+            def whole(run: Run) -> bool:
+                return only(run, first(run), other(run))
+
+            if read is None or not isinstance(literal, nodes.Const):
+                return whole
+            return short.against(node.ops[0].op, read, literal.value, whole)
 
         def work(run: Run) -> bool:
             left = first(run)

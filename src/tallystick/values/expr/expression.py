@@ -14,6 +14,7 @@ from jinja2 import nodes
 
 from tallystick.values.expr.compile import Compiler
 from tallystick.values.expr.fault import BUDGET, SYNTAX, TYPE, fault
+from tallystick.values.expr.parts import Closure
 from tallystick.values.expr.run import (
     DEPTH_MAX,
     RESULT_MAX,
@@ -22,7 +23,6 @@ from tallystick.values.expr.run import (
     Undefined,
     written_size,
 )
-from tallystick.values.expr.short import Closure
 from tallystick.values.expr.source import has_markers, parse
 from tallystick.values.expr.template import text_closure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import ge, gt, le, lt
 from typing import Any
 
 from jinja2 import nodes
@@ -11,8 +12,12 @@ from tallystick.values.expr import operate
 from tallystick.values.expr.checks import CHECKS
 from tallystick.values.expr.fault import UNKNOWN, fault
 from tallystick.values.expr.run import Run
-from tallystick.values.expr.short import ORDERS, SHORT, Closure
 from tallystick.values.expr.signature import Signature
+
+Closure = Callable[[Run], Any]
+
+_ORDERS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
+_SHORT: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def constant(value: Any) -> Closure:
@@ -45,12 +50,12 @@ def comparison(sign: str) -> Callable[[Run, Any, Any], bool]:
         return operate.contains
     if sign == "notin":
         return lambda run, left, right: not operate.contains(run, left, right)
-    return _ordering(ORDERS[sign])
+    return _ordering(_ORDERS[sign])
 
 
 def _ordering(symbol: str) -> Callable[[Run, Any, Any], bool]:
     """`<`, `<=`, `>` or `>=`; two integers, which most are, take the short way."""
-    short = SHORT[symbol]
+    short = _SHORT[symbol]
 
     def compare(_run: Run, left: Any, right: Any) -> bool:
         if type(left) is int and type(right) is int:

@@ -6,20 +6,24 @@ Each answers and fails as the general closures would; they differ only in how ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import ge, gt, le, lt
-from typing import Any, NamedTuple
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
-from tallystick.values.expr import operate
 from tallystick.values.expr.access import member
 from tallystick.values.expr.fault import TYPE, fault
+from tallystick.values.expr.parts import Closure
 from tallystick.values.expr.run import MISSING, Run, Undefined
 
-Closure = Callable[[Run], Any]
-
-ORDERS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
-SHORT: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_SAME: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": eq,
+    "ne": ne,
+    "lt": lt,
+    "lteq": le,
+    "gt": gt,
+    "gteq": ge,
+}
 
 
 class Field(NamedTuple):
@@ -77,21 +81,23 @@ def defined(value: Any) -> Any:
     return value
 
 
-def against(sign: str, left: Closure, value: Any) -> Closure | None:
-    """A comparison with a literal; None for one that has no short way."""
-    if sign == "eq":
-        return lambda run: operate.equal(left(run), value)
-    if sign == "ne":
-        return lambda run: not operate.equal(left(run), value)
-    symbol = ORDERS.get(sign)
-    if symbol is None or type(value) is not int:
-        return None
-    short = SHORT[symbol]
+def against(sign: str, read: Field, value: Any, whole: Closure) -> Closure:
+    """The comparison of a field with a literal, as `whole` makes it.
+
+    A number or a text is compared with one of its own type by Python itself, the rest by `whole`.
+    """
+    work, kind = _SAME.get(sign), type(value)
+    if work is None or kind not in (int, str):
+        return whole
+    name, key, _ = read
+    judge = work
 
     def compare(run: Run) -> bool:
-        found = left(run)
-        if type(found) is int:
-            return short(found, value)
-        return operate.order(symbol, found, value)
+        held = run.scope.get(name)
+        if type(held) is dict:
+            found = held.get(key)
+            if type(found) is kind:
+                return judge(found, value)
+        return bool(whole(run))
 
     return compare

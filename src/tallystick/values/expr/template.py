@@ -15,8 +15,8 @@ from tallystick.values.expr.access import check_name, items_of
 from tallystick.values.expr.compile import Compiler
 from tallystick.values.expr.fault import BUDGET, FORBIDDEN, TYPE, fault
 from tallystick.values.expr.operate import text_of, truth
+from tallystick.values.expr.parts import Closure
 from tallystick.values.expr.run import RESULT_MAX, Run, text_size
-from tallystick.values.expr.short import Closure
 
 Writer = Callable[[Run, list[str]], None]
 

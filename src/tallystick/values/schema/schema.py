@@ -197,6 +197,16 @@ class Schema:
         assert errors, "the hot reader refused what the judge accepts"
         raise self._mismatch(errors)
 
+    def exact(self, data: bytes) -> Admitted | None:
+        """The value of a document that `read` takes, or None where it would refuse."""
+        if not data.startswith(_PREFIX):
+            return None
+        try:
+            value, end = self._take(data, 3)
+        except (Misfit, IndexError, UnicodeDecodeError, NotCanonical):
+            return None
+        return Admitted(self, value, data) if end == len(data) <= _SIZE_MAX else None
+
     def admit_older(self, data: bytes) -> Admitted:
         """A document of an older, compatible shape read under this one: absent options are null.
 
