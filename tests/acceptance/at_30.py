@@ -102,20 +102,25 @@ def _press(load: Load, bench: Bench) -> None:
     Whoever waits in the lane is not refused, so more must wait than the lane holds.
     """
     if not bench["press_s"]:
-        _wait_for_calm(load, bench["calm_s"])
+        _wait_for_calm(load, bench)
         return
     until = time.monotonic() + bench["press_s"]
     while load.process.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
 
 
-def _wait_for_calm(load: Load, calm_s: float) -> None:
-    """Wait until no more answers come: the rest waits in the lane for the outside to go on."""
-    seen, since = -1, time.monotonic()
-    while load.process.poll() is None and time.monotonic() - since < calm_s:
-        size = load.ledger.stat().st_size
-        if size != seen:
-            seen, since = size, time.monotonic()
+def _wait_for_calm(load: Load, bench: Bench) -> None:
+    """Wait until some are refused and no more answers come: the rest waits in the lane.
+
+    A client that has not begun, on a busy machine, is no calm.
+    """
+    seen, since, until = b"", time.monotonic(), time.monotonic() + bench["wait_s"]
+    while load.process.poll() is None and time.monotonic() < until:
+        found = load.ledger.read_bytes()
+        if found != seen or b" 429 " not in found:
+            seen, since = found, time.monotonic()
+        elif time.monotonic() - since > bench["calm_s"]:
+            return
         time.sleep(0.05)
 
 

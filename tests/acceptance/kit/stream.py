@@ -1,5 +1,6 @@
-"""The stream: coins for a bounded set of purses, sent by a process of its own that costs little.
+"""The stream: events in great numbers, sent by a process of its own that costs little.
 
+Coins go to a bounded set of purses; each order and each bill makes a cell of its own.
 Open loop with a rate: a coin is due at its time whatever the answers do, and its answer counts from
 then, also while it waits for a connection; closed loop without one.
 Only plain sockets and ready-made requests, so that the node is what is measured.
@@ -26,12 +27,14 @@ PURSES: Final = 1_000
 
 
 def stream(place: Place, wait_s: float = 600.0, **wishes: Any) -> dict[str, Any]:
-    """Send `count` coins: `rate` in a second, or 0; `batch` to a request; over `lines` connections.
+    """Send `count` events: `rate` in a second, or 0; `batch` to a request; over `lines` connections.
 
+    `kind` is coin, order or bill; the last two are numbered from `first` on.
     How many were answered with 202, in how many seconds, and how long after its due time each
     request was answered.
     """
-    given = {"port": place.port, "token": place.token(), "batch": 1, "rate": 0, **wishes}
+    usual = {"batch": 1, "rate": 0, "kind": "coin", "first": 0}
+    given = {"port": place.port, "token": place.token(), **usual, **wishes}
     done = subprocess.run(
         [sys.executable, "-m", __name__],
         input=json.dumps(given),
@@ -41,7 +44,7 @@ def stream(place: Place, wait_s: float = 600.0, **wishes: Any) -> dict[str, Any]
         env=plain_environment(),
         check=False,
     )
-    assert done.returncode == 0, "the stream ended before its time"
+    assert done.returncode == 0, f"the stream ended before its time: {place.said()[-500:]}"
     took = sorted(json.loads(done.stdout)["took_ms"])
     told: dict[str, Any] = json.loads(done.stdout)
     return {
@@ -57,11 +60,27 @@ def stream(place: Place, wait_s: float = 600.0, **wishes: Any) -> dict[str, Any]
 # ---- the process ----------------------------------------------------------------------------
 
 
+def _coin(number: int) -> dict[str, Any]:
+    return {"id": f"p{number % PURSES}", "cents": 1}
+
+
+def _bill(number: int) -> dict[str, Any]:
+    return {"id": f"i{number}", "cents": 5}
+
+
+def _order(number: int) -> dict[str, Any]:
+    """An even amount: its cell is done at once."""
+    value = {"id": f"o{number}", "cents": 2, "sink": "http://127.0.0.1:1/"}
+    return value | {"due_ns": None, "timeout_ns": None}
+
+
+_KINDS: Final = {"coin": _coin, "bill": _bill, "order": _order}
+
+
 def _request(given: dict[str, Any], first: int) -> bytes:
-    events = [
-        {"schema": "kit/Coin@1", "value": {"id": f"p{number % PURSES}", "cents": 1}}
-        for number in range(first, first + given["batch"])
-    ]
+    schema, value_of = f"kit/{given['kind'].title()}@1", _KINDS[given["kind"]]
+    numbers = range(first, first + given["batch"])
+    events = [{"schema": schema, "value": value_of(number)} for number in numbers]
     body = json.dumps(events[0] if given["batch"] == 1 else {"events": events}).encode()
     head = (
         "POST /v1/worlds/main/events HTTP/1.1\r\n"
@@ -100,10 +119,16 @@ class _Line:
 @dataclass(slots=True)
 class _Sender:
     given: dict[str, Any]
-    requests: list[bytes]
+    ready: list[bytes]  # the requests, where they come round again
     free: deque[_Line]  # the one that rested longest goes first: an idle line is cut
     began: float
     sent: int = 0
+
+    def request(self, number: int) -> bytes:
+        """The request of a number."""
+        if self.ready:
+            return self.ready[number % len(self.ready)]
+        return _request(self.given, self.given["first"] + number * self.given["batch"])
 
     def due(self, number: int, now: float) -> float:
         """When a request is to be sent; at once without a rate."""
@@ -119,13 +144,14 @@ class _Sender:
                 return due - now
             line = self.free.popleft()
             line.due = due
-            line.socket.sendall(self.requests[self.sent % len(self.requests)])
+            line.socket.sendall(self.request(self.sent))
             self.sent += 1
         return None
 
 
 def _run(given: dict[str, Any]) -> dict[str, Any]:
-    requests = [_request(given, first) for first in range(0, PURSES, given["batch"])]
+    rounds = range(0, PURSES, given["batch"]) if given["kind"] == "coin" else range(0)
+    requests = [_request(given, first) for first in rounds]
     lines = [_Line(given["port"]) for _ in range(given["lines"])]
     sender = _Sender(given, requests, deque(lines), perf_counter())
     took: list[float] = []
