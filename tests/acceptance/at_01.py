@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import Any
 
@@ -40,6 +41,7 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
         "settled": settled,
         "verify_exit": verified,
         "slowest_start_s": round(max(place.starts[1:]), 3),
+        "usual_start_s": round(statistics.median(place.starts[1:]), 3),
     }
 
 

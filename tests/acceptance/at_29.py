@@ -72,14 +72,14 @@ def rates(acks: list[Ack]) -> dict[str, Any]:
 
 
 def faults(found: dict[str, Any]) -> list[str]:
-    """Something was lost or refused, or the answers fell behind the pace."""
+    """Something was lost or refused, or the answers fell far behind the pace."""
     wrong = [name for name in ("lost", "doubled") if found["new_cells"][name]]
     for name, sent in found["sent"].items():
         if found[name]["accepted"] != sent:
             wrong.append(f"{found[name]['accepted']} of {sent} were accepted")
     if found["coins"] != sum(found["sent"].values()):
         wrong.append(f"the cells counted {found['coins']}")
-    if found["single"]["per_s"] < 0.7 * found["rate"]:
+    if found["single"]["per_s"] < 0.3 * found["rate"]:
         wrong.append(f"{found['single']['per_s']} in a second, and {found['rate']} came")
     return wrong
 
@@ -104,6 +104,6 @@ CASE = Case(
     floors=floors,
     planted="slow_events",
     small={"rate": 60, "seconds": 2, "batches": 3, "fresh_s": 0.5, "wait_s": 60},
-    control={"rate": 60, "seconds": 1, "batches": 1, "fresh_s": 0.2, "wait_s": 60},
+    control={"rate": 200, "seconds": 0.3, "batches": 1, "fresh_s": 0.2, "wait_s": 60},
     full={"rate": 1500, "seconds": 60, "batches": 1000, "fresh_s": 20, "wait_s": 300},
 )

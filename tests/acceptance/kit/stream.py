@@ -27,7 +27,7 @@ PURSES: Final = 1_000
 
 
 def stream(place: Place, wait_s: float = 600.0, **wishes: Any) -> dict[str, Any]:
-    """Send `count` events: `rate` in a second, or 0; `batch` to a request; over `lines` connections.
+    """Send `count` events: `rate` a second, or 0; `batch` to a request; over `lines` connections.
 
     `kind` is coin, order or bill; the last two are numbered from `first` on.
     How many were answered with 202, in how many seconds, and how long after its due time each
