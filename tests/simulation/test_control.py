@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tallystick.authority.policy import PolicyVerdict
 from tallystick.kernel import admit
 from tallystick.model import hot
 from tallystick.model.records import EventAdmitted, JudgedRule, put_record
@@ -104,12 +105,13 @@ def test_a_judgement_that_leaves_a_fact_out_is_found() -> None:
 def test_another_rule_for_the_same_question_is_found() -> None:
     """I26: control: a verdict that changes without a change of manifest is found."""
     count = iter(range(10**9))
-    good = admit.JudgedRule  # type: ignore[attr-defined]
+    good = admit._judged_rule
 
-    def moody(policy: str, rule: int, decision: str, ident: str | None) -> JudgedRule:
-        return good(policy, rule + next(count) % 2, decision, ident)
+    def moody(verdict: PolicyVerdict) -> JudgedRule:
+        said = good(verdict)
+        return said._replace(rule=said.rule + next(count) % 2)
 
-    with swapped((admit, "JudgedRule", moody), (admit, "_stands", lambda *_: False)):
+    with swapped((admit, "_judged_rule", moody), (admit, "_stands", lambda *_: False)):
         assert found() == "I26"
 
 
