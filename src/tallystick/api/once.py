@@ -37,13 +37,13 @@ class Keys:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._thread = ThreadPoolExecutor(1, "tally-answers")
+        self._own_thread = ThreadPoolExecutor(1, "tally-answers")
         self._busy: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def ask(self, act: Callable[[Answers], T]) -> T:
         """Do something with the kept answers, durably."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, act, self._answers)
+        return await loop.run_in_executor(self._own_thread, act, self._answers)
 
     def alone(self, world: str, key: str) -> asyncio.Lock:
         """The lock that lets one request at a time use a key."""
@@ -53,8 +53,8 @@ class Keys:
 
     def close(self) -> None:
         """Let go of the thread and the file."""
-        self._thread.submit(self._answers.close)
-        self._thread.shutdown()
+        self._own_thread.submit(self._answers.close)
+        self._own_thread.shutdown()
 
 
 async def answer(request: Request, keys: Keys) -> Response:

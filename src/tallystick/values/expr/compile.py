@@ -118,7 +118,7 @@ class Compiler:
             raise fault(RANGE, "an integer is over 64 bits")
         if type(value) is float and not math.isfinite(value):
             raise fault(RANGE, "a float is not finite")
-        if type(value) is str and any("\ud800" <= c <= "\udfff" for c in value):
+        if type(value) is str and any(0xD800 <= ord(c) <= 0xDFFF for c in value):
             raise fault(SYNTAX, "a text holds a lone surrogate")
         return lambda _run: value
 

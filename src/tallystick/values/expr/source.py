@@ -48,7 +48,7 @@ def check_size(source: str) -> None:
     """Refuse a source that is too long, too deep or too busy to be parsed at all."""
     if len(source) > SOURCE_MAX or text_size(source) > SOURCE_MAX:
         raise fault(BUDGET, f"the source is over {SOURCE_MAX} bytes")
-    if any("\ud800" <= c <= "\udfff" for c in source):
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in source):
         raise fault(SYNTAX, "the source holds a lone surrogate")
     tokens = at = 0
     while (opened := _OPEN.search(source, at)) is not None:
