@@ -137,8 +137,6 @@ _SETS = {
         "workflow/loop.py",
         "executors/base.py",
         "journal/base.py",
-        "journal/sqlite.py",
-        "journal/sqlite_read.py",
         "journal/staged.py",
         "node/calls.py",
         "node/clock.py",
