@@ -129,7 +129,6 @@ _SETS = {
         "authority",
         "kernel",
         "modules",
-        "playbooks",
         "workflow/codec.py",
         "workflow/ctx.py",
         "workflow/deliver.py",

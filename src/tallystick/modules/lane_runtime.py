@@ -34,7 +34,7 @@ class _Over:
     def __iter__(self) -> Iterator[bool]:
         return self
 
-    def __next__(self) -> bool:
+    def __next__(self) -> NoReturn:
         raise LaneStop("fuel", "the tick used up its fuel")
 
 
