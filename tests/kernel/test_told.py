@@ -16,11 +16,12 @@ from tests.rig import Rig
 CONTEXT = {"context": "sys/WorkflowContext@1"}
 
 
-class Noting(PythonRunner):
+class Noting:
     """A runner that looks at each delivery by every way before it runs it."""
 
     def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
+        self._plain = PythonRunner(functions)
+        self.init = self._plain.init
         self.seen: list[tuple[dict[str, Any], Any, Any]] = []
 
     def tick(
@@ -30,7 +31,7 @@ class Noting(PythonRunner):
         whole = canon.decode(tick.ctx.document())
         short = (tick.ctx.now_ns, tick.ctx.world, tick.ctx.entropy(), tick.ctx.lot())
         self.seen.append((whole, short, (tick.event.plain(), tick.event.receipt())))
-        return super().tick(catalogue, workflow, tick, content)
+        return self._plain.tick(catalogue, workflow, tick, content)
 
 
 def noted(orders: int) -> Noting:
