@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tallystick.modules.lint import infer, lint
+from tallystick.modules.lint_kinds import HELD
+from tallystick.workflow.ctx import Ctx
 from tests.workflow.apps import HELLO, ORDER
 from tests.workflow.test_flows import CHILD, SAGA, program
 
@@ -224,3 +227,10 @@ def test_inference_names_what_code_asks_for() -> None:
     assert parent.children == ("kid",)
     (saga,) = infer({"app.py": SAGA.encode()})
     assert {"Work", "Undo"} <= set(saga.effects)
+
+
+@pytest.mark.pure_only
+def test_lint_knows_what_a_context_holds() -> None:
+    """TL306: the attributes that a context gets when it is made are those that lint allows."""
+    anything: Any = None
+    assert vars(Ctx(anything, anything, None)).keys() == HELD

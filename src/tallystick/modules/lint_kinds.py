@@ -11,15 +11,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.modules.lint_tree import Function, called_name
-from tallystick.workflow.ctx import Asked, Ctx
+from tallystick.workflow.ctx import Asked
 from tallystick.workflow.effects import EffectType
 from tallystick.workflow.records import RecordType
 
 Kinds = frozenset[type]
 NOTHING: Final = type(None)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# What a context holds besides its methods is set when it is made.
-_HELD: Final = frozenset(Asked.__init__.__code__.co_names + Ctx.__init__.__code__.co_names)
+# What a context holds besides its methods is set when it is made, so its class does not tell.
+HELD: Final = frozenset(
+    {"asked", "counts", "emitted", "logs", "reason", "result", "status"}
+    | {"_bundle", "_catalogue", "_chance", "_context", "_key", "_tick"}
+)
 
 
 class Unknown:
@@ -142,7 +145,7 @@ def inner_functions(function: ast.AST) -> Iterator[Function]:
 def has(cls: type, name: str) -> bool:
     """True when a value of a class, or of one below it, has an attribute."""
     if issubclass(cls, Asked):
-        return hasattr(cls, name) or name in _HELD
+        return hasattr(cls, name) or name in HELD
     return hasattr(cls, name) or any(has(below, name) for below in cls.__subclasses__())
 
 
