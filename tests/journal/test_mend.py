@@ -57,7 +57,7 @@ def test_a_blob_is_restored_by_its_hash(rig: Rig, damage: object) -> None:
 
 
 def test_a_definition_that_is_lost_is_only_named(rig: Rig) -> None:
-    """04 section 13: a manifest misses its definition; with a copy all is whole, nothing is shut."""
+    """04 section 13: a manifest misses its definition; with a copy all is whole, none is shut."""
     copies = sound_copy(rig)
     kept = {digest: data for digest, data in copies.items() if b"defeffect" in data}
     digest, data = min(kept.items())
