@@ -119,6 +119,23 @@ def test_a_flood_goes_on_once_the_other_world_rests(monkeypatch: pytest.MonkeyPa
     looped(test)
 
 
+def test_floods_of_equal_size_do_not_hinder_each_other() -> None:
+    """AT-27: who wants as much as the others may have as much; what is more than that waits."""
+
+    def test(loop: asyncio.AbstractEventLoop) -> None:
+        door = Door(loop)
+        for _ in range(20):
+            door.send("a")
+            door.send("b")
+        door.send("a")
+        assert (door.inside("a"), door.inside("b")) == (20, 20)
+        for _ in range(20):
+            door.send("b")
+        assert door.inside("b") == 21, "as many as the other one wants"
+
+    looped(test)
+
+
 def test_a_batch_larger_than_the_share_goes_alone() -> None:
     """AT-27: what must be decided together is never kept waiting for ever."""
 

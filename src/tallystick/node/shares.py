@@ -3,10 +3,11 @@
 Theory of operation.
 A flood of one world fills every queue between the wire and the disk, and an event of another then
 waits for a whole round of it, however fair each queue is by itself.
-So while several worlds send, each has only a few events on their way to the disk; the rest of a
-flood waits here, in order and counted by its lane, and costs the others nothing.
+So while several worlds send, each has only a few events on their way to the disk, or as many as
+another one wants to have; the rest of a flood waits here, in order and counted by its lane, and
+costs the others nothing.
 A few are about as many as can be decided while one commit syncs: fewer would leave the disk idle.
-A world that is alone has no bound.
+A world that is alone has no bound, and floods of equal size do not hinder each other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from tallystick.errors import NotOwner, TallyError
@@ -26,6 +28,7 @@ _LEAST: Final = 2
 _MOST: Final = 256
 _EVENT_S: Final = 0.0003  # about what it takes to decide about one
 BUSY_S: Final = 1.0  # so long after its last event a world counts as busy
+_NEAR: Final = 8  # so many of the worlds that sent last are asked how much they want
 
 
 class Shares:
@@ -35,6 +38,7 @@ class Shares:
         self._engine = engine
         self._writer = writer
         self._inside: dict[str, int] = {}
+        self._wanted: dict[str, int] = {}  # inside, or waiting here
         self._waiting: dict[str, deque[tuple[Hosted, Call]]] = {}
         self._busy: dict[str, float] = {}  # when each world sent last, the latest at the end
         self._closing = False
@@ -43,12 +47,13 @@ class Shares:
         """Hand the tickets of a call to the engine, now or when it is their turn."""
         self._busy.pop(world, None)
         self._busy[world] = time.monotonic()
+        self._wanted[world] = self._wanted.get(world, 0) + len(call.tickets)
         call.left = partial(self._left, world, len(call.tickets))
-        waiting = self._waiting.get(world)
-        if not waiting and self._fits(world, len(call.tickets)):
+        if not self._waiting.get(world) and self._fits(world, len(call.tickets)):
             self._give(world, hosted, call)
         else:
             self._waiting.setdefault(world, deque()).append((hosted, call))
+            self._go_on(world)
 
     def close(self) -> None:
         """Let nobody wait here any more: the engine answers all, as it does when it ends."""
@@ -58,16 +63,19 @@ class Shares:
 
     def _fits(self, world: str, count: int) -> bool:
         inside = self._inside.get(world, 0)
-        if not inside or self._closing or self._alone(world):
+        if not inside or self._closing:
             return True
-        return inside + count <= share_of(self._writer.least_s)
+        most = self._most(world)
+        return most is None or inside + count <= most
 
-    def _alone(self, world: str) -> bool:
-        """True when no other world has sent anything lately."""
-        for other in reversed(self._busy):
-            if other != world:
-                return time.monotonic() - self._busy[other] > BUSY_S
-        return True
+    def _most(self, world: str) -> int | None:
+        """How much a world may have inside; None when no other one has sent anything lately."""
+        wanted: int | None = None
+        since = time.monotonic() - BUSY_S
+        for other in islice(reversed(self._busy), _NEAR):
+            if other != world and self._busy[other] > since:
+                wanted = max(wanted or 0, self._wanted.get(other, 0))
+        return None if wanted is None else max(wanted, share_of(self._writer.least_s))
 
     def _give(self, world: str, hosted: Hosted, call: Call) -> None:
         self._inside[world] = self._inside.get(world, 0) + len(call.tickets)
@@ -76,6 +84,7 @@ class Shares:
     def _left(self, world: str, count: int) -> None:
         """A call is answered: others of its world may go on."""
         self._inside[world] = max(0, self._inside.get(world, 0) - count)
+        self._wanted[world] -= count
         self._go_on(world)
 
     def _go_on(self, world: str) -> None:
