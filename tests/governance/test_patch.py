@@ -119,6 +119,7 @@ def ops(*given: dict[str, Any]) -> Callable[[], Any]:
 
 
 LIMITS = {"section": "limits", "pre_hash": canon.hash({}), "value": {}}
+ROUTED = canon.hash(BASE.manifest["routing"]["subscriptions"])
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "another base": (
         lambda: compiled({**patch(), "base_manifest_hash": canon.hash({})}, BASE, blobs(BASE)),
@@ -192,6 +193,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "workflow.effect_unknown",
     ),
+    "a kind that is none": (ops({"add_def": {"kind": "song", "node": {}}}), "gov.bad_patch"),
+    "no node": (ops({"add_def": {"kind": "schema", "node": 3}}), "gov.bad_patch"),
+    "no name": (ops({"remove_def": {"kind": "schema", "pre_hash": ""}}), "gov.bad_patch"),
+    "routes that are none": (
+        ops({"set_routing_subscriptions": {"pre_hash": ROUTED, "subscriptions": 3}}),
+        "def.bad_value",
+    ),
     "a misshapen node": (ops({"add_def": {"kind": "schema", "node": {"name": 1}}}), "def.bad_name"),
 }
 
@@ -219,6 +227,7 @@ def test_older_operations_are_lowered() -> None:
             {"set_routing_events": {"pre_hash": canon.hash(routing), "subscriptions": routing}},
             {"set_module_bindings": {"pre_hash": canon.hash(bindings), "bindings": bindings}},
             {"set_defaults": {"cap_grants": grants}},
+            {"set_defaults": {}},
         ),
         BASE,
         blobs(BASE),
