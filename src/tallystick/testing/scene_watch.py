@@ -74,6 +74,10 @@ def _definitions() -> tuple[Definition, ...]:
     return tuple(load(text, f"r{i}") for i, text in enumerate(texts))
 
 
+# An attempt that nobody gave up on purpose: when its state comes back, so does the run (G4).
+_OVERTAKEN: Final = (("aborted", "input_moved"), ("aborted", "restart"))
+
+
 class WatchScene(Plain):
     """One workspace; the watcher's part is done here, from what is durable."""
 
@@ -208,6 +212,9 @@ class WatchScene(Plain):
                 self.check_I31(told)
             case "sys/RunSettled@1" if told["run_id"] is not None:
                 self._ended[told["run_id"]] = None
+                if (told["outcome"], told["code"]) in _OVERTAKEN:
+                    # The files moved on under it: its key is as good as untried.
+                    self._started[told["run_key"], "run"] = 0
 
     def _follow(self, tree: Tree) -> None:
         """Which files have changed since the first look, which fires nothing."""
