@@ -1,4 +1,4 @@
-"""Every corner of reading a playbook: mistakes by their code, and the rarer words that mean well."""
+"""Every corner of reading a playbook: mistakes by their code, and rarer words that mean well."""
 
 from __future__ import annotations
 
