@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -57,20 +58,25 @@ def run(_call: Any, options: Options) -> Done:
 
 
 def _named(given: str) -> tuple[Path, list[str]]:
-    """`PATH:NAME`, or `PATH` for all of its workflows, or `NAME` for a file in this folder."""
+    """`PATH:NAME`, or `PATH` for all of its workflows, or `NAME` for a file in this folder.
+
+    A name is that of the function or class, or the whole one: `shop/orders@1`.
+    """
     path, _, name = given.partition(":")
     place = Path(path)
     if place.exists() and (place.is_dir() or place.suffix == ".py"):
         return place, [name] if name else []
     if not name:
+        short = given.rpartition("/")[2].partition("@")[0]
+        begins = re.compile(rf"^(?:async def|def|class) {re.escape(short)}\b", re.MULTILINE)
         for beside in sorted(Path().glob("*.py")):
-            if f"def {given}(" in beside.read_text("utf-8"):
+            if begins.search(beside.read_text("utf-8")):
                 return beside, [given]
     raise Rejected(
         f"{given} names no workflow",
         code="check.not_found",
         where={"path": given},
-        hint="give app.py:orders, or a file, or the name of a function of a file in this folder",
+        hint="give app.py:orders, a file, or the name of a workflow of a file in this folder",
     )
 
 

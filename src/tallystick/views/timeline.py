@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tallystick.model.cells import CellId
+from tallystick.model.envelopes import CANCEL
 from tallystick.model.frames import Sealed
 from tallystick.model.records import (
     KIND_OF,
+    CellCancelRequested,
     Dropped,
     EffectAttempted,
     EventAdmitted,
@@ -69,6 +71,9 @@ class Timeline:
                 self._settled(entry.seq, record)
             case ProgressNoted() | EffectAttempted() | Dropped() as record:
                 self._beside(entry.seq, record)
+            case CellCancelRequested() as record:
+                self._inputs[entry.seq] = {"seq": entry.seq, "schema": CANCEL}
+                self._mark(entry.seq, record)
             case record:
                 self._mark(entry.seq, record)
 
