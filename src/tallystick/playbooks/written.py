@@ -9,9 +9,10 @@ is, and an iteration writes the loops alone.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import is_
 from typing import Any, Final, NamedTuple
 
 from tallystick.playbooks.loops import inside, loops_of, put_loops
@@ -21,11 +22,13 @@ from tallystick.values import canon
 EDGE: Final = "blob_edge@1"  # what such a blob names is kept with it
 _ROWS: Final = ("ctx", "results")
 _NUMBERS: Final = ("step_runs", "iterations")
+_FIXED: Final = ("workload", "parent")
 # What of a net never names a hash, so that nobody looks for one.
 _PLAIN: Final = frozenset(
     ("ids", "execution", "phase", "status", "last", "principal", "doom", "failures", "ready")
 )
 _NULL: Final = b"\xf6"
+_EMPTY: Final[dict[type, bytes]] = {dict: b"\xa0", list: b"\x80"}
 _HEAD: Final = canon.PREFIX + canon.head(5, 4)
 _DOC: Final = canon.put_key("doc")
 _NET: Final = canon.put_key("net")
@@ -33,14 +36,6 @@ _HELD: Final = canon.put_key("held")
 _LOOPS: Final = canon.put_key("loops")
 _APART: Final = canon.PREFIX + canon.head(5, 3) + _DOC
 _TYPE: Final = canon.put_key("$type") + canon.put_text(EDGE)
-
-
-class Row(NamedTuple):
-    """A row that was written: the object itself, its key and bytes, and the hashes it names."""
-
-    value: Any
-    data: bytes
-    held: tuple[str, ...]
 
 
 class Written(NamedTuple):
@@ -56,61 +51,86 @@ class Written(NamedTuple):
 class Rows:
     """A map that grows by a row at a time: each row is written once, and stands in its order."""
 
-    __slots__ = ("_depth", "_known", "_order")
+    __slots__ = ("_data", "_depth", "_held", "_keys", "_names", "_values")
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
-        self._known: dict[str, Row] = {}
-        self._order: list[tuple[bytes, str]] = []
+        # Side by side and in canonical order: what a row is called, what it is, how it is written.
+        self._keys: list[bytes] = []
+        self._names: list[str] = []
+        self._values: list[Any] = []
+        self._data: list[bytes] = []
+        self._held: dict[str, dict[str, None]] = {}  # the hashes of a row, if it names any
 
     def item(self, rows: Mapping[str, Any], held: dict[str, None]) -> bytes:
         """The map as an item; the hashes it names are added to `held`."""
-        known, order = self._known, self._order
-        for name in [name for name in rows if name not in known]:
-            insort(order, (canon.put_key(name), name))
-            known[name] = self._row(name, rows[name])
-        if len(order) > len(rows):  # a row was taken out
-            order[:] = [pair for pair in order if pair[1] in rows]
-            self._known = known = {name: known[name] for _, name in order}
-        parts = [canon.head(5, len(rows))]
-        for _, name in order:
-            row = known[name]
-            if row.value is not rows[name]:
-                row = known[name] = self._row(name, rows[name])
-            parts.append(row.data)
-            if row.held:
-                held.update(dict.fromkeys(row.held))
-        return b"".join(parts)
+        names, values = self._names, self._values
+        if not rows.keys() >= set(names):  # a row was taken out
+            for each in (self._keys, names, values, self._data):
+                each.clear()
+            self._held.clear()
+        if len(rows) > len(names):
+            known = set(names)
+            for name in [name for name in rows if name not in known]:
+                self._add(name, rows[name])
+        # Nearly all of them are the same objects as before, which is found out in one go.
+        if not all(map(is_, values, map(rows.__getitem__, names))):
+            for at, name in enumerate(names):
+                if values[at] is not rows[name]:
+                    self._write(at, rows[name])
+        for named in self._held.values():
+            held.update(named)
+        return canon.head(5, len(rows)) + b"".join(self._data)
 
-    def _row(self, name: str, value: Any) -> Row:
+    def _add(self, name: str, value: Any) -> None:
+        key = canon.put_key(name)
+        at = bisect(self._keys, key)
+        self._keys.insert(at, key)
+        self._names.insert(at, name)
+        self._values.insert(at, None)
+        self._data.insert(at, b"")
+        self._write(at, value)
+
+    def _write(self, at: int, value: Any) -> None:
         named: dict[str, None] = {}
         holds(value, named)
-        return Row(value, canon.put_key(name) + inside(value, self._depth), tuple(named))
+        self._held.pop(self._names[at], None)
+        if named:
+            self._held[self._names[at]] = named
+        self._values[at] = value
+        self._data[at] = self._keys[at] + inside(value, self._depth)
 
 
 class Memory:
     """The rows of a net as they were written last."""
 
-    __slots__ = ("_numbers", "_rows")
+    __slots__ = ("_fixed", "_numbers", "_rows")
 
     def __init__(self) -> None:
         self._rows = {name: Rows(3) for name in _ROWS}
         self._numbers = {name: Rows(4) for name in _NUMBERS}
+        # What never changes once an execution has begun is a map of its own rows.
+        self._fixed = {name: Rows(2) for name in _FIXED}
 
     def net(self, net: Mapping[str, Any], held: dict[str, None]) -> bytes:
         """A net as an item; the hashes it names are added to `held`."""
         parts = [canon.head(5, len(net))]
         for key, name in _ordered(tuple(net)):
-            parts.append(key)
             value = net[name]
             if value is None:
-                parts.append(_NULL)
+                parts += (key, _NULL)
+            elif type(value) is str:
+                parts += (key, canon.put_text(value))
             elif name in self._rows:
-                parts.append(self._rows[name].item(value, held))
+                parts += (key, self._rows[name].item(value, held))
+            elif name in self._fixed:
+                parts.append(self._fixed[name].item({name: value}, held)[1:])
             elif name == "counts":
-                parts.append(self._counts(value))
+                parts += (key, self._counts(value))
+            elif not value:
+                parts += (key, _EMPTY[type(value)])
             else:
-                parts.append(inside(value, 2))
+                parts += (key, inside(value, 2))
                 if name not in _PLAIN:
                     holds(value, held)
         return b"".join(parts)
@@ -121,7 +141,7 @@ class Memory:
         for key, name in _ordered(tuple(counts)):
             rows = self._numbers.get(name)
             value = counts[name]
-            parts += (key, canon.put_int(value) if rows is None else rows.item(value, {}))
+            parts += (key, canon.NUMBERS[value] if rows is None else rows.item(value, {}))
         return b"".join(parts)
 
 
