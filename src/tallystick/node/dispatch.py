@@ -344,9 +344,11 @@ class Dispatch:
         await self._sink.progress(run.job, run.progress, kind, payload)
 
     def _end(self, ended: Ended) -> None:
-        if not self._ended:
-            self._loop.call_soon(self._flush)
         self._ended.append(ended)
+        if not self.running:
+            self._flush()  # nobody else can end in this turn: a chain does not wait for the next
+        elif len(self._ended) == 1:
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         ended, self._ended = self._ended, []
