@@ -86,6 +86,11 @@ async def goes_on(node: Node, world: str, ends: str) -> None:
     """With the bytes back the intent settles by itself, and a replay says the same."""
     await put_back(node, world)
     await until(node, lambda: node.engine.stopped() == [])
+    # A world that waits for a timer is quiet too, so that its end is asked for.
+    for _ in range(6_000):
+        if await phase(node, world, LARGE) == ends:
+            break
+        await asyncio.sleep(0.01)
     assert await node.quiet(world, 60_000)
     assert await phase(node, world, LARGE) == ends
     verdict = await node.ops.verify(world, "replay")
