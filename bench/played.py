@@ -99,6 +99,7 @@ async def playing(given: Options) -> AsyncIterator[tuple[Node, str]]:
         await close_node(node, 0)
 
 
+# tidy: one execution and all of its figures.
 async def play(node: Node, world: str, name: str, text: str, **workload: Any) -> Cost:
     """One execution to its end."""
     head, blobs = node.feed.head(world), await _blob_bytes(node, world)

@@ -36,7 +36,7 @@ POOR: dict[str, Any] = {
 
 
 def run_of(figures: dict[str, Any]) -> dict[str, Any]:
-    made = {name: {"n": 2000, **each} for name, each in figures.items()}
+    made = {name: {"n": 2000, "pace": 1.0, **each} for name, each in figures.items()}
     return {name: {**m, "values": [m[workloads.SHOWN[name].field]]} for name, m in made.items()}
 
 
