@@ -21,7 +21,8 @@ class _Numbers(dict[bytes, int]):
     """Natural numbers by their bytes, which the pattern has proven to be the shortest."""
 
     def __missing__(self, raw: bytes) -> int:
-        width, made = len(raw), number_of(raw)
+        width = len(raw)
+        made = raw[0] if width == 1 else int.from_bytes(raw[1:], "big")  # as `number_of`
         if len(self) >= MEMORY_MAX:
             self.clear()  # places in history: the old ones do not come again
         self[raw] = made
