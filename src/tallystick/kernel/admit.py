@@ -96,10 +96,9 @@ def judge(case: Case) -> Opened | None:
     if agreed is not None:
         fitting = _shaped(case, agreed.effect)
         if type(fitting) is Admitted and _has_tools(case, fitting):
-            intent = _position(case, agreed.site, fitting)
-            if agreed.verdict is None or case.draft.world.active.flows:
-                return _agree(case, intent, fitting, agreed)
-            return _open(case, intent, fitting, agreed)
+            asks = agreed.verdict is None or case.draft.world.active.flows
+            go_on = _agree if asks else _open
+            return go_on(case, _position(case, agreed.site, fitting), fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
