@@ -165,6 +165,26 @@ def test_a_process_with_few_addresses_does_without() -> None:
     assert done.stdout == "None True\n"
 
 
+NAMELESS = """
+import sys, wasmtime
+sys.modules["wasmtime._bindings"] = None
+from tallystick.modules.wasm_engine import warm_engine
+from tallystick.modules.wasm_raw import calls
+from tests.modules.wasm_world import WasmRig, output, says, wat
+rig = WasmRig(wat("(global (mut i32) (i32.const 0))" + says(output(7))))
+print(calls.__name__, warm_engine(), rig.tick(rig.lane(pooled=False), None, 1).fuel)
+"""
+
+
+def test_without_the_private_names_the_public_ones_serve() -> None:
+    """05 section 5: an engine that renames what it keeps to itself costs time and nothing else."""
+    rig = WasmRig(wat(HIDDEN + says(output(7))))
+    ran = rig.tick(rig.lane(pooled=False), None, 1)
+    command = [sys.executable, "-c", NAMELESS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"Plain None {ran.fuel}\n"
+
+
 @pytest.mark.parametrize("body", BODIES)
 def test_the_layers_agree_on_every_end(body: str) -> None:
     """05 section 5: the raw layer gives what the public interface gives, to the unit of fuel."""
