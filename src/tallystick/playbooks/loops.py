@@ -11,7 +11,7 @@ The rows of a page have no order: whoever turns it sorts them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tallystick.values import canon
@@ -81,8 +81,10 @@ def inside(value: Any, depth: int = DEPTH) -> bytes:
     return canon.encode_item(value)[depth:]
 
 
-def spans_of(numbers: Iterable[int]) -> list[int]:
+def spans_of(numbers: Sequence[int]) -> list[int]:
     """Growing numbers as pairs: how many are passed over, how many follow one another."""
+    if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return [numbers[0], len(numbers)]
     spans: list[int] = []
     end = 0
     for number in numbers:
