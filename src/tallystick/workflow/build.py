@@ -76,7 +76,7 @@ def _emittable(app: Bundle) -> list[type]:
     found: dict[type, None] = {}
     for spec in app.workflows.values():
         for value in spec.tick.__globals__.values():
-            ours = getattr(value, "__module__", "").startswith("tallystick.")
+            ours = (getattr(value, "__module__", None) or "").startswith("tallystick.")
             if isinstance(value, RecordType) and not isinstance(value, EffectType) and not ours:
                 found[value] = None
     return list(found)
