@@ -45,8 +45,9 @@ def stream(place: Place, wait_s: float = 600.0, **wishes: Any) -> dict[str, Any]
         check=False,
     )
     assert done.returncode == 0, f"the stream ended before its time: {place.said()[-500:]}"
-    took = sorted(json.loads(done.stdout)["took_ms"])
     told: dict[str, Any] = json.loads(done.stdout)
+    took = sorted(told["took_ms"])
+    assert took, f"nothing was accepted: {told['others'][:5]} {place.said()[-500:]}"
     return {
         "accepted": told["accepted"],
         "others": told["others"],
