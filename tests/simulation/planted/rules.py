@@ -21,7 +21,7 @@ def approvals_never_expire():
 
 
 def a_full_flow_lets_out():
-    return swapped((capacity, "_why_tight", lambda *_: None))
+    return swapped((capacity, "tight_in", lambda *_: []))
 
 
 def a_refund_is_forgotten():
