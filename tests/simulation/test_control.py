@@ -137,3 +137,12 @@ def test_shrinking_keeps_the_failure() -> None:
         small = shrunk(plan, out.invariant)
     assert len(small.decisions) < len(plan.decisions)
     assert len(small.decisions) <= 15
+
+
+@pytest.mark.parametrize("name", sorted(DEFECTS))
+def test_a_planted_defect_fits_the_product(name: str) -> None:
+    """RL-16: what it replaces is there and is called alike; else a control would show nothing."""
+    with DEFECTS[name]():
+        found = simulate("fits-1")
+    assert "TypeError" not in found.message
+    assert "AttributeError" not in found.message
