@@ -142,6 +142,7 @@ def test_decisions_have_their_parts() -> None:
     parts = ["Context", "Decision", "Consequences", "What would change our mind"]
     pages = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
     assert pages[0].name == "0000-template.md"
+    assert [int(page.name[:4]) for page in pages] == list(range(len(pages)))
     for page in pages:
         text = page.read_text("utf-8")
         assert re.match(rf"# ADR {page.name[:4]}: \S", text), page.name

@@ -4,7 +4,7 @@ Records are written for every tick and read for every open, so a shape prepares 
 prepared: encoded keys in canonical order, and one encoder per field.
 An absent field is None in the tuple and missing in the map; an unknown field stops reading,
 because folding past it would be a guess (02 section 6).
-A field that equals its default may be left out as well, where a shape has defaults (ADR 0027).
+A field that equals its default may be left out as well, where a shape has defaults (ADR 0028).
 """
 
 from __future__ import annotations

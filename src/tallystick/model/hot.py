@@ -3,7 +3,7 @@
 The general codec walks a table; here the table is written out, in canonical order, with keys and
 fixed heads joined beforehand.
 A record with a rare field goes back to the general codec, and a test proves both equal.
-What goes without saying in a frame is not written (ADR 0027).
+What goes without saying in a frame is not written (ADR 0028).
 """
 
 # tidy: four tables of one kind; apart they would be harder to compare.

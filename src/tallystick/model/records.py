@@ -1,7 +1,7 @@
 """Records: how the closed union of journal entries is written and read (02 section 6).
 
 A reader that meets an unknown type or field stops: folding past it would be a guess.
-In a frame a record does not say what goes without saying (ADR 0027): a field that has the value
+In a frame a record does not say what goes without saying (ADR 0028): a field that has the value
 it nearly always has, the key that its own seal names, the origin that is the frame's own tick.
 Leaves of a world's state hold whole records, as `put_record` writes them; both are read.
 """

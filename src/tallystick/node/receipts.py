@@ -1,7 +1,7 @@
 """Receipts: an executor's outcome in the form that the kernel settles by.
 
 Local receipts that end in the same moment share signatures (04 section 4), sixteen one: each holds
-its way to the root, 34 bytes a level, so more of them would sign less and write more (ADR 0027).
+its way to the root, 34 bytes a level, so more of them would sign less and write more (ADR 0028).
 """
 
 from __future__ import annotations
