@@ -160,6 +160,8 @@ def _result(
                 message = f"{row['path']} has changed since it was observed"
                 told = {"code": "input_moved", "message": message, "intent": intent}
                 return ended_as(base, "failed", **told)
+            # The observed bytes are there: what this reaction wrote, it wrote before they were.
+            body["known"].pop(row["path"], None)
         value: Any = {"files": _files(turn, payloads)}
         if len(payloads) == 1:
             value = {**value, **value["files"][0]}

@@ -309,8 +309,8 @@ class Simulation:
         self.kick()
 
     def kick(self) -> None:
-        """Let the node work soon."""
-        if not self.pumping:
+        """Let the node work soon; one that is down works when it has started."""
+        if self.driver is not None and not self.pumping:
             self.pumping = True
             self.later(int(self.chance.random() * MS), "pump", self.generation)
 
