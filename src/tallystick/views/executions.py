@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tallystick.errors import UnknownName
@@ -37,7 +38,7 @@ def execution_show(world: World, name: str) -> dict[str, Any]:
     return {
         "execution": name,
         "document": whole["doc"],
-        "status": net["status"] or net["phase"],
+        "status": _status(net),
         "step_runs": net["counts"]["step_runs"],
         "iterations": iterations_of(whole),
         "ctx": {key: _read(world, row["v"]) for key, row in net["ctx"].items()},
@@ -203,6 +204,11 @@ def _read(world: World, kept: Kept) -> Any:
     return canon.decode(_blob(world, kept["h"]))
 
 
+def _status(net: Mapping[str, Any]) -> str:
+    """How an execution ended; until its final step has, which phase it is in."""
+    return str(net["status"] if net["phase"] == "done" else net["phase"])
+
+
 def execution_list(world: World) -> list[dict[str, Any]]:
     """Every execution in brief, by name; at most a thousand."""
     rows: list[dict[str, Any]] = []
@@ -212,7 +218,7 @@ def execution_list(world: World) -> list[dict[str, Any]]:
         if state is not None:
             net = _state(world, state)["net"]
             runs = sum(net["counts"]["step_runs"].values())
-            row = {"execution": net["execution"], "status": net["status"] or net["phase"]}
+            row = {"execution": net["execution"], "status": _status(net)}
             rows.append({**row, "step_runs": runs, "failures": len(net["failures"])})
         if len(rows) >= 1000:
             break
