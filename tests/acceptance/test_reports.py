@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.cases import CASES
-from tests.acceptance.kit import report
+from tests.acceptance.kit import report, scaled
 
 FIELDS = {
     "at",
@@ -92,3 +92,9 @@ def test_the_tree_of_a_report_is_the_tree_of_a_commit() -> None:
         assert report.src() != report.src_of("HEAD")
     else:
         assert report.src() == report.src_of("HEAD")
+
+
+@pytest.mark.parametrize(("cpu", "sync", "busy"), [(0.5, 0.9, 0), (0.45, 0.025, 1), (0.2, 1.0, 1)])
+def test_floors_are_not_judged_on_a_machine_that_is_too_busy(cpu: float, sync: float, busy: int):
+    """RL-20: floors fall to a quarter and no further; below that a full run is no verdict."""
+    assert len(scaled.too_busy({"pace": {"cpu": cpu, "sync": sync, "least": 0.25}})) == busy

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tallystick.cli.pace import pace_of
+from tallystick.cli.pace import SLOWEST, pace_of
 
 
 def probe(folder: Path) -> dict[str, float]:
@@ -25,3 +25,10 @@ def rate(found: dict[str, Any], floor: float) -> float:
 def span(found: dict[str, Any], most: float) -> float:
     """How long something may take on such a machine."""
     return most / float(found["pace"]["least"])
+
+
+def too_busy(found: dict[str, Any]) -> list[str]:
+    """A machine below the least pace shows nothing about floors (ADR 0026)."""
+    pace = found["pace"]
+    slower = min(pace["cpu"], pace["sync"])
+    return [f"a pace of {slower} is too slow to be measured"] if slower < SLOWEST else []
