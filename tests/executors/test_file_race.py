@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tallystick.executors.base import Failed, Job, Ok, Outcome
-from tallystick.executors.file import DELETE, READ, WRITE, FileExecutor, FileSettings
+from tallystick.executors.file import DELETE, WRITE, FileExecutor, FileSettings
 from tallystick.executors.file_beneath import Names, content_id
 from tallystick.executors.file_change import STEPS
 from tests.executors.attempts import KeptBlobs, job_of, no_report, outcome_of
@@ -248,21 +249,24 @@ def test_a_file_that_always_changes_is_given_up(tmp_path: Path) -> None:
 def test_a_job_cancelled_in_the_queue_does_not_begin(tmp_path: Path) -> None:
     """04 section 5: cancel is best effort: what has not begun does not begin."""
     (tmp_path / "a.txt").write_bytes(OLD)
+    cancelled = threading.Event()
 
-    async def cancelled() -> Outcome:
-        executor = FileExecutor(FileSettings({"project": tmp_path}, slots=1), lambda step: None)
+    def at(_step: str) -> None:
+        assert cancelled.wait(60), "the only thread is held until the cancel was asked for"
+
+    async def outcomes() -> list[Outcome]:
+        executor = FileExecutor(FileSettings({"project": tmp_path}, slots=1), at)
+        ahead = job_of(DELETE, {"workspace": "project", "path": "b.txt"}, intent=b"2" * 32)
         job = job_for(WRITE, "any", KeptBlobs())
-        first = job_of(READ, {"workspace": "project", "path": "a.txt"}, intent=b"2" * 32)
-        ahead = [asyncio.create_task(executor.perform(first, no_report)) for _ in range(50)]
-        running = asyncio.create_task(executor.perform(job, no_report))
+        both = [asyncio.create_task(executor.perform(each, no_report)) for each in (ahead, job)]
         await asyncio.sleep(0)
         await executor.cancel(job)
-        await asyncio.gather(*ahead)
-        outcome = await running
+        cancelled.set()
+        ended = await asyncio.gather(*both)
         await executor.close()
-        return outcome
+        return ended
 
-    outcome = asyncio.run(cancelled())
+    _, outcome = asyncio.run(outcomes())
     assert isinstance(outcome, Failed)
     assert outcome.kind == "cancelled"
     assert (tmp_path / "a.txt").read_bytes() == OLD
