@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# Hundreds of processes are started by the tests: each would compile every source again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench sim sim-control accept playbooks fmt conformance reference wheel fast-wheel fast clean
