@@ -23,8 +23,9 @@ from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.modules.builtin_reactions import REACTIONS, react
 from tallystick.playbooks.catalog import published
+from tallystick.playbooks.follow import follow
 from tallystick.playbooks.interpret import Answer, interpret
-from tallystick.playbooks.iterate import Iterated, Live, iterate
+from tallystick.playbooks.iterate import Live, Moved, iterate
 from tallystick.playbooks.trace import put_trace
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
@@ -53,7 +54,7 @@ class Builtin:
     """Runs the workflows of playbooks and reactions: no pure functions, no first state."""
 
     def __init__(self) -> None:
-        # Encoded state -> what it says: a tick that only moves a loop on needs not read it again.
+        # Encoded state -> what it says: a tick that moves little of it needs not read it again.
         self._live: dict[bytes, Live] = {}
 
     def tick(
@@ -78,15 +79,13 @@ class Builtin:
     def _play(
         self, catalogue: Catalogue, workflow: Workflow, tick: TickInput, content: Content
     ) -> tuple[TickOutput, int]:
-        """One tick of an execution; by the short way where only a loop moves on."""
+        """One tick of an execution; by a short way where only a loop or a chain moves on."""
         live = None if tick.state is None else self._live.pop(tick.state, None)
-        came = None if live is None else tick.event.receipt()
-        if live is not None and came is not None and live.loops:
-            assert tick.state is not None, "what was found in memory was a state"
-            moved = iterate(live, tick.state, came, content)
+        if live is not None:
+            moved = self._short(live, tick, content)
             if moved is not None:
                 self._keep(moved.state, live)
-                return _iterated(catalogue, workflow, moved)
+                return _moved(catalogue, workflow, moved)
         assert tick.ctx is not None, "the workflow declares its context"
         state, memory = None, None
         if live is not None:
@@ -99,6 +98,16 @@ class Builtin:
                 answer.wrote.data, Live(answer.wrote, answer.net, answer.plan, answer.memory)
             )
         return _output(catalogue, workflow, answer), len(answer.trace)
+
+    def _short(self, live: Live, tick: TickInput, content: Content) -> Moved | None:
+        """What a receipt brings that moves nothing else; None, and nothing changed, otherwise."""
+        came = tick.event.receipt()
+        if came is None:
+            return None
+        if not live.loops:
+            return follow(live, came)
+        assert tick.state is not None, "what was found in memory was a state"
+        return iterate(live, tick.state, came, content)
 
     def _keep(self, state: bytes, live: Live) -> None:
         if len(self._live) >= LIVE_MAX:
@@ -120,13 +129,13 @@ class Builtin:
         return Halted("exception", f"{module} has no function {entrypoint}", 0, ENGINE)
 
 
-def _iterated(catalogue: Catalogue, workflow: Workflow, moved: Iterated) -> tuple[TickOutput, int]:
+def _moved(catalogue: Catalogue, workflow: Workflow, moved: Moved) -> tuple[TickOutput, int]:
     effects: tuple[EffectRequest, ...] = ()
     if moved.params is not None:
         params = Admitted(catalogue.effects[STEP].params, *moved.params)
         effects = (EffectRequest(STEP, params, moved.ref, None, _SLOTS[STEP], moved.timeout_ns),)
     state = Admitted(workflow.state, None, moved.state)
-    return TickOutput(state=state, effects=effects, ann=moved.trace), 1 + len(effects)
+    return TickOutput(state=state, effects=effects, ann=moved.trace), moved.told
 
 
 # tidy: one output, all of its fields.

@@ -31,19 +31,70 @@ class FeedItem(NamedTuple):
 class _Channel:
     """What the feed knows of one world."""
 
-    __slots__ = ("head", "progress", "recent", "waiters")
+    __slots__ = ("_waking", "head", "progress", "recent", "waiters")
 
     def __init__(self, head: int) -> None:
         self.head = head
         self.recent: deque[Sealed] = deque(maxlen=RECENT_FRAMES)
-        self.waiters: list[asyncio.Future[None]] = []
+        self.waiters: list[asyncio.Future[bool]] = []
         self.progress: list[deque[Any]] = []
+        self._waking = False
+
+    def wake_soon(self) -> None:
+        """Wake all in the next turn of the loop: jobs that were published in this one go first."""
+        if self.waiters and not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self.wake)
 
     def wake(self) -> None:
+        self._waking = False
         for waiter in self.waiters:
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(True)
         self.waiters.clear()
+
+
+class _Sleep:
+    """How one reader waits: until something comes, or long enough to be told where the head is.
+
+    A commit may come every millisecond, so one timer serves many waits: when it rings, it looks
+    how long nothing has come, and waits for the rest.
+    """
+
+    __slots__ = ("_loop", "_since", "_timer", "_waiter")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+
+    async def until(self, channel: _Channel) -> bool:
+        """Wait; False when it is time to say where the head is."""
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        self._since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(HEAD_EVERY_S, self._ring)
+        channel.waiters.append(waiter)
+        came = await waiter
+        if not came and waiter in channel.waiters:
+            channel.waiters.remove(waiter)
+        return came
+
+    def _ring(self) -> None:
+        left_s = self._since + HEAD_EVERY_S - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._ring)
+            return
+        self._timer = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(False)
+
+    def end(self) -> None:
+        """Wait no more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 Read = Callable[[str, int, int], Awaitable[list[Sealed]]]
@@ -81,8 +132,7 @@ class Feed:
         if channel is not None:
             channel.recent.extend(frames)
             channel.head = head.seq
-            if channel.waiters:
-                channel.wake()
+            channel.wake_soon()
 
     def progress(self, world: str, body: Any) -> None:
         """A progress frame, for those who read now; nobody waits for it."""
@@ -110,6 +160,7 @@ class Feed:
         live: deque[Any] = deque(maxlen=64)
         channel.progress.append(live)
         self._readers[id(live)] = (world, after)
+        sleep = _Sleep()
         try:
             caught_up = False
             while self._channels.get(world) is channel:
@@ -117,8 +168,7 @@ class Feed:
                     yield FeedItem("progress", after, live.popleft())
                 if channel.head <= after:
                     caught_up = True
-                    yield_head = not await self._wait(channel)
-                    if yield_head:
+                    if not await sleep.until(channel):
                         yield FeedItem("head", channel.head)
                     continue
                 if caught_up and channel.head - after > self._buffer:
@@ -129,20 +179,9 @@ class Feed:
                     self._readers[id(live)] = (world, after)
                     yield FeedItem("frame", after, frame)
         finally:
+            sleep.end()
             channel.progress.remove(live)
             del self._readers[id(live)]
-
-    async def _wait(self, channel: _Channel) -> bool:
-        """Sleep until something comes; False when it is time to say where the head is."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        channel.waiters.append(waiter)
-        try:
-            await asyncio.wait_for(waiter, HEAD_EVERY_S)
-        except TimeoutError:
-            if waiter in channel.waiters:
-                channel.waiters.remove(waiter)
-            return False
-        return True
 
     async def _page(self, world: str, channel: _Channel, after: int) -> list[Sealed]:
         recent = channel.recent

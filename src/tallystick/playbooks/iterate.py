@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class Live:
-    """A state that was just written, as it is held in memory; nobody changes the net in it."""
+    """A state that was just written, as it is held in memory; only a tick changes it."""
 
     __slots__ = ("loops", "memory", "net", "pages", "plan", "requests", "state", "values", "wrote")
 
@@ -54,18 +54,22 @@ class Live:
         self.values: dict[str, list[Any]] = {}
 
 
-class Iterated(NamedTuple):
-    """What such a tick answers: encoded state and trace, and the next unit, if there is one."""
+class Moved(NamedTuple):
+    """What a short tick answers: encoded state and trace, and the next unit, if there is one.
+
+    `told` is how many events the trace tells.
+    """
 
     state: bytes
     trace: bytes
+    told: int
     params: tuple[dict[str, Any], bytes] | None
     ref: str
     timeout_ns: int | None
 
 
 # tidy: every reason to decline stands in front of the first change.
-def iterate(live: Live, state: bytes, came: Came, content: Content) -> Iterated | None:
+def iterate(live: Live, state: bytes, came: Came, content: Content) -> Moved | None:
     """Play a receipt if it only moves its loop on; None leaves everything as it was."""
     ref = came.issuer_ref or ""
     i = iteration_of(ref)
@@ -99,7 +103,7 @@ def iterate(live: Live, state: bytes, came: Came, content: Content) -> Iterated 
     timeout = live.plan.timeout_of(run["step"])
     # The state before up to the value of its last field, which is that of the loops.
     wrote = state[: live.wrote.cut] + put_loops(live.loops, live.pages)
-    return Iterated(wrote, trace, params, ref_of(name, at, 1), timeout)
+    return Moved(wrote, trace, 1 + begins, params, ref_of(name, at, 1), timeout)
 
 
 def _width(live: Live, run: Mapping[str, Any]) -> int:

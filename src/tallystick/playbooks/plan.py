@@ -24,6 +24,8 @@ class Plan:
         self.order = {name: i for i, name in enumerate(self.steps)}
         self._reach: dict[str, frozenset[str]] = {}
         self._reads: dict[str, frozenset[str] | None] = {}
+        self._gate_reads: dict[str, frozenset[str]] = {}
+        self._followers: dict[str, str | None] = {}
 
     def arcs(self, name: str) -> list[Mapping[str, Any]]:
         """The arcs out of a step."""
@@ -65,9 +67,33 @@ class Plan:
 
     def gate_reads(self, name: str) -> frozenset[str]:
         """The names that a step's gate reads."""
-        rules = self.steps[name].get("admit", ())
-        found = [r["when"] for r in rules if isinstance(r.get("when"), str)]
-        return frozenset().union(*(expression(when).names for when in found))
+        if name not in self._gate_reads:
+            rules = self.steps[name].get("admit", ())
+            found = [r["when"] for r in rules if isinstance(r.get("when"), str)]
+            names = frozenset().union(*(expression(when).names for when in found))
+            self._gate_reads[name] = names
+        return self._gate_reads[name]
+
+    def follower(self, name: str) -> str | None:
+        """The one step that begins when a step ends well, if nothing is evaluated on the way."""
+        if name not in self._followers:
+            self._followers[name] = self._follower(name)
+        return self._followers[name]
+
+    def _follower(self, name: str) -> str | None:
+        step = self.steps[name]
+        router = step.get("next")
+        if router is None or not router["arcs"] or "set_ctx" in step or "loop" in step:
+            return None
+        arc = router["arcs"][0]
+        if "when" in arc or arc.get("args"):
+            return None
+        if router["mode"] != "exclusive" and len(router["arcs"]) > 1:
+            return None
+        after = self.steps.get(arc["step"])
+        if after is None or any(word in after for word in ("admit", "join", "loop")):
+            return None
+        return None if self.is_own(arc["step"]) else str(arc["step"])
 
 
 def _reads(step: Mapping[str, Any]) -> frozenset[str] | None:

@@ -3,13 +3,14 @@
 Theory of operation.
 A tick changes little of a net: the results and variables of before stand there as they stood.
 So each of their rows is written once, and kept as bytes for as long as it is the same object.
+Who knows which fields have changed has only these written again.
 While loops go round, net and document stand apart as a blob that the state names: it stays as it
 is, and an iteration writes the loops alone.
 """
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import is_
@@ -48,6 +49,18 @@ class Written(NamedTuple):
     blobs: dict[str, bytes]
 
 
+class Row(NamedTuple):
+    """One row of a map; `item` is how it is written, if that is known: it then names no hash."""
+
+    name: str
+    value: Any
+    item: bytes | None = None
+
+
+Change = Row | bytes | None
+"""What is new in a field of a net: one of its rows, all of it as an item, or look for yourself."""
+
+
 class Rows:
     """A map that grows by a row at a time: each row is written once, and stands in its order."""
 
@@ -72,76 +85,122 @@ class Rows:
         if len(rows) > len(names):
             known = set(names)
             for name in [name for name in rows if name not in known]:
-                self._add(name, rows[name])
+                self._put(name, rows[name])
         # Nearly all of them are the same objects as before, which is found out in one go.
         if not all(map(is_, values, map(rows.__getitem__, names))):
             for at, name in enumerate(names):
                 if values[at] is not rows[name]:
                     self._write(at, rows[name])
+        return self._item(held)
+
+    def with_row(self, row: Row, held: dict[str, None]) -> bytes:
+        """The map of before as an item, with one row that is new or another one now."""
+        self._put(*row)
+        return self._item(held)
+
+    def _item(self, held: dict[str, None]) -> bytes:
         for named in self._held.values():
             held.update(named)
-        return canon.head(5, len(rows)) + b"".join(self._data)
+        return canon.head(5, len(self._names)) + b"".join(self._data)
 
-    def _add(self, name: str, value: Any) -> None:
+    def _put(self, name: str, value: Any, item: bytes | None = None) -> None:
         key = canon.put_key(name)
-        at = bisect(self._keys, key)
-        self._keys.insert(at, key)
-        self._names.insert(at, name)
-        self._values.insert(at, None)
-        self._data.insert(at, b"")
-        self._write(at, value)
+        at = bisect_left(self._keys, key)
+        if at == len(self._keys) or self._keys[at] != key:
+            self._keys.insert(at, key)
+            self._names.insert(at, name)
+            self._values.insert(at, None)
+            self._data.insert(at, b"")
+        self._write(at, value, item)
 
-    def _write(self, at: int, value: Any) -> None:
-        named: dict[str, None] = {}
-        holds(value, named)
+    def _write(self, at: int, value: Any, item: bytes | None = None) -> None:
         self._held.pop(self._names[at], None)
-        if named:
-            self._held[self._names[at]] = named
+        if item is None:
+            named: dict[str, None] = {}
+            holds(value, named)
+            if named:
+                self._held[self._names[at]] = named
+            item = inside(value, self._depth)
         self._values[at] = value
-        self._data[at] = self._keys[at] + inside(value, self._depth)
+        self._data[at] = self._keys[at] + item
 
 
 class Memory:
-    """The rows of a net as they were written last."""
+    """The fields of a net as they were written last."""
 
-    __slots__ = ("_fixed", "_numbers", "_rows")
+    __slots__ = ("_fields", "_fixed", "_numbers", "_rows")
 
     def __init__(self) -> None:
         self._rows = {name: Rows(3) for name in _ROWS}
         self._numbers = {name: Rows(4) for name in _NUMBERS}
         # What never changes once an execution has begun is a map of its own rows.
         self._fixed = {name: Rows(2) for name in _FIXED}
+        # The bytes of each field with its key, in canonical order, and the hashes it names.
+        self._fields: dict[str, tuple[bytes, dict[str, None]]] = {}
 
     def net(self, net: Mapping[str, Any], held: dict[str, None]) -> bytes:
         """A net as an item; the hashes it names are added to `held`."""
-        parts = [canon.head(5, len(net))]
+        self._fields.clear()
         for key, name in _ordered(tuple(net)):
-            value = net[name]
-            if value is None:
-                parts += (key, _NULL)
-            elif type(value) is str:
-                parts += (key, canon.put_text(value))
-            elif name in self._rows:
-                parts += (key, self._rows[name].item(value, held))
-            elif name in self._fixed:
-                parts.append(self._fixed[name].item({name: value}, held)[1:])
-            elif name == "counts":
-                parts += (key, self._counts(value))
-            elif not value:
-                parts += (key, _EMPTY[type(value)])
+            named: dict[str, None] = {}
+            self._fields[name] = (key + self._field(name, net[name], named, None), named)
+        return self._item(held)
+
+    def moved(
+        self, net: Mapping[str, Any], changed: Mapping[str, Change], held: dict[str, None]
+    ) -> bytes:
+        """As `net`, where only these fields of it have changed since it was written last."""
+        for name, change in changed.items():
+            named: dict[str, None] = {}
+            if isinstance(change, bytes):
+                item = change
             else:
-                parts += (key, inside(value, 2))
-                if name not in _PLAIN:
-                    holds(value, held)
+                item = self._field(name, net[name], named, change)
+            self._fields[name] = (canon.put_key(name) + item, named)
+        return self._item(held)
+
+    def _item(self, held: dict[str, None]) -> bytes:
+        parts = [canon.head(5, len(self._fields))]
+        for item, named in self._fields.values():
+            parts.append(item)
+            if named:
+                held.update(named)
         return b"".join(parts)
 
-    def _counts(self, counts: Mapping[str, Any]) -> bytes:
-        """The numbers of a net, also those by step: they name no hash."""
+    def _field(self, name: str, value: Any, held: dict[str, None], row: Row | None) -> bytes:
+        if value is None:
+            return _NULL
+        if type(value) is str:
+            return canon.put_text(value)
+        if name in self._rows:
+            rows = self._rows[name]
+            return rows.item(value, held) if row is None else rows.with_row(row, held)
+        if name in self._fixed:
+            item = self._fixed[name].item({name: value}, held)
+            return item[1 + len(canon.put_key(name)) :]
+        if name == "counts":
+            return self._counts(value, row)
+        if not value:
+            return _EMPTY[type(value)]
+        if name not in _PLAIN:
+            holds(value, held)
+        return inside(value, 2)
+
+    def _counts(self, counts: Mapping[str, Any], row: Row | None) -> bytes:
+        """The numbers of a net, also those by step: they name no hash.
+
+        With `row` only the runs of that step are others than before.
+        """
         parts = [canon.head(5, len(counts))]
         for key, name in _ordered(tuple(counts)):
-            rows = self._numbers.get(name)
-            value = counts[name]
-            parts += (key, canon.NUMBERS[value] if rows is None else rows.item(value, {}))
+            rows, value = self._numbers.get(name), counts[name]
+            if rows is None:
+                item = canon.NUMBERS[value]
+            elif row is not None and name == "step_runs":
+                item = rows.with_row(row, {})
+            else:
+                item = rows.item(value, {})
+            parts += (key, item)
         return b"".join(parts)
 
 
@@ -181,6 +240,19 @@ def written(
     state = {"doc": doc, "net": net, "held": names, "loops": loops}
     data = b"".join((_HEAD, _DOC, named, _NET, item, _HELD, canon.encode_item(names), _LOOPS))
     return Written(state, data + put_loops(loops, {}), len(data), held, blobs)
+
+
+def written_again(
+    doc: str, net: dict[str, Any], memory: Memory, changed: Mapping[str, Change]
+) -> Written:
+    """The state of a net without loops, of which only some fields have changed since `memory`."""
+    held: dict[str, None] = {}
+    item = memory.moved(net, changed, held)
+    names = sorted(held)
+    state = {"doc": doc, "net": net, "held": names, "loops": {}}
+    parts = (_HEAD, _DOC, canon.put_text(doc), _NET, item, _HELD, canon.encode_item(names), _LOOPS)
+    data = b"".join(parts)
+    return Written(state, data + _EMPTY[dict], len(data), held, {})
 
 
 def holds(value: Any, found: dict[str, None]) -> None:
