@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from random import Random
-from typing import Any
 
-from tallystick.workflow.ctx import Asked
 from tallystick.workflow.retry import Backoff, Retry
+from tests.workflow.nothing import asked
 
 
 class Given:
@@ -40,8 +39,7 @@ def waits(seed: int) -> list[int | None]:
     """Every wait of one schedule, the last one None; the chance of each is that of its tick."""
     policy, retry, made = schedule(seed), Retry(), []
     while not made or made[-1] is not None:
-        given: Any = Given(seed * 1000 + len(made))
-        retry, wait = retry.again(policy, Asked(None, None, given))  # type: ignore[arg-type]
+        retry, wait = retry.again(policy, asked(Given(seed * 1000 + len(made))))
         made.append(wait)
     return made
 

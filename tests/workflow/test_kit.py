@@ -11,10 +11,10 @@ from tallystick.model.records import IntentAttached, IntentOpened, Ticked, Workf
 from tallystick.modules.source import bundle_of
 from tallystick.testing.answers import duplicate, error, late, malformed, ok, timeout
 from tallystick.values import canon
-from tallystick.workflow.ctx import Asked
 from tallystick.workflow.retry import Backoff, Retry
 from tests.workflow.apps import HELLO, ORDER
 from tests.workflow.names import loaded, module_of
+from tests.workflow.nothing import asked
 
 
 def lines(source: str) -> int:
@@ -356,7 +356,7 @@ class Given:
 def test_time_and_key_of_a_tick_are_those_of_its_context(now: int) -> None:
     """K-28: read from the whole context or past it, time and key are the same."""
     made = Given(now)
-    ctx, quick = Asked(None, None, made), Asked(None, None, made, canon.encode("k"))  # type: ignore[arg-type]
+    ctx, quick = asked(made), asked(made, canon.encode("k"))
     assert ctx.given()["logical_now_ns"] == ctx.now == now
     assert quick.key == ctx.key == "k"
     assert (ctx.seq, ctx.world, ctx.workflow) == (3, "w", "a/b@1")
