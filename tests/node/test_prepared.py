@@ -33,13 +33,13 @@ def wholly(world: World) -> int:
     return sum(store.ahead is not None for store in world.stores().values())
 
 
-def test_a_flood_prepares_its_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
     """ND-21, I2: a snapshot is prepared before it is due, and a start from it is sound."""
-    monkeypatch.setattr("tallystick.node.engine._PREPARED", 16)
 
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 1200})
         async with running(settings, Bank()) as node:
+            node.engine._pace = node.engine._pace._replace(prepared=16)
             world = await node.create("main", orders.bundle())
             live = node.engine.worlds[world].driver.world
             ahead = 0
@@ -57,6 +57,7 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path, monkeypatch: pytest.Monk
     asyncio.run(main())
 
 
+@pytest.mark.pure_only
 # tidy: before, while and after the world stops are one story.
 def test_lost_bytes_met_while_preparing_stop_one_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +123,7 @@ def test_collecting_keeps_what_is_prepared(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.pure_only
 def test_the_control_finds_it_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ND-26, control: a collector that does not mark what is prepared removes it."""
     roots: dict[bytes, None] = {}

@@ -43,9 +43,7 @@ from tallystick.node.writer import Pace, Writer
 
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
-_OVERDUE: Final = 2  # a snapshot waits for calm, but not for ever: a start folds what it lacks
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
-_PREPARED: Final = 1_024  # entries of a snapshot: fewer are merged in a moment anyway
 _SHARED: Final = 64  # so many at a time while another world is busy: it waits for each part
 _FASTER: Final = 4  # so many of them for each record
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
@@ -330,7 +328,8 @@ class Engine:
 
     def _overdue(self, hosted: Hosted) -> bool:
         """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
-        return hosted.lacks(self._pace.snapshot_every * _OVERDUE) and self._may_snap(hosted)
+        pace = self._pace
+        return hosted.lacks(pace.snapshot_every * pace.overdue) and self._may_snap(hosted)
 
     def _may_snap(self, hosted: Hosted) -> bool:
         """Who only came to look writes nothing, nor does anybody else on a full disk."""
@@ -344,7 +343,7 @@ class Engine:
         now_ns = time.monotonic_ns()
         recorded = {hosted: hosted.recorded(now_ns) for hosted in self.worlds.values()}
         busy = sum(now_ns - hosted.busy_ns < _BUSY_NS for hosted in recorded)
-        part = _PREPARED if busy <= 1 else _SHARED
+        part = self._pace.prepared if busy <= 1 else _SHARED
         for hosted, records in recorded.items():
             if hosted.lacks(self._pace.snapshot_every * 3 // 4) and self._may_snap(hosted):
                 try:

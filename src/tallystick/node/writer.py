@@ -27,13 +27,20 @@ _FORGET: Final = 1.05  # a disk that has become slower is believed after some do
 
 
 class Pace(NamedTuple):
-    """When a commit is cut, and how often a snapshot is taken."""
+    """When a commit is cut, and how often a snapshot is taken.
+
+    A snapshot waits for calm, but not longer than `overdue` times its interval: a start folds what
+    it lacks.
+    So many entries of it are `prepared` at a time: fewer are merged in a moment anyway.
+    """
 
     max_frames: int = 256
     max_bytes: int = 1024 * 1024
     max_wait_ns: int = 2_000_000
     snapshot_every: int = 10_000
     catchup_rate: int = 1_000
+    overdue: int = 2
+    prepared: int = 1_024
 
 
 class Writer:
