@@ -33,11 +33,15 @@ DEEP = (
 )
 
 
-class Elsewhere(Runners):
+class Elsewhere:
     """The same lane as if under another version: other fuel, another name, more patience."""
 
+    def __init__(self, blobs: Any) -> None:
+        lane = Runners(blobs)
+        self.init, self.pure, self._tick = lane.init, lane.pure, lane.tick
+
     def tick(self, *given: Any) -> Ran | Halted:
-        ran = super().tick(*given)
+        ran = self._tick(*given)
         if isinstance(ran, Ran):
             return ran._replace(fuel=ran.fuel * 2, engine=OTHER, **self.changed(ran))
         return ran._replace(fuel=ran.fuel * 2, engine=OTHER)

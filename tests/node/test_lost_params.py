@@ -117,6 +117,7 @@ def test_an_intent_whose_parameters_are_lost_stops_its_world_alone(tmp_path: Pat
     asyncio.run(asyncio.wait_for(main(), 120))
 
 
+@pytest.mark.pure_only
 @pytest.mark.clause("K-38")
 def test_what_may_not_be_tried_again_waits_for_its_parameters_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +143,7 @@ def test_what_may_not_be_tried_again_waits_for_its_parameters_too(
     asyncio.run(asyncio.wait_for(main(), 120))
 
 
+@pytest.mark.pure_only
 @pytest.mark.clause("K-38")
 def test_a_job_that_waits_by_name_stops_its_world_when_its_turn_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,6 +169,7 @@ def test_a_job_that_waits_by_name_stops_its_world_when_its_turn_comes(
     asyncio.run(asyncio.wait_for(main(), 120))
 
 
+@pytest.mark.pure_only
 def test_control_a_driver_that_raises_ends_the_engine_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

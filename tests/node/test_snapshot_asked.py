@@ -20,7 +20,7 @@ def at_once(_engine: Engine, driver: Driver) -> None:
         driver.handle(driver.work.popleft())
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("waits", [True, pytest.param(False, marks=pytest.mark.pure_only)])
 def test_a_busy_world_rests_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:

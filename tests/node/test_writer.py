@@ -15,11 +15,16 @@ from tallystick.node.files import Files, Lock
 from tallystick.node.writer import Writer
 
 
-class Tight(SqliteJournal):
+class Tight:
     """A journal whose disk has no room to fold the log into the file."""
 
-    why: type[DiskFull | SyncFailed] = DiskFull
-    asked = 0
+    def __init__(self, folder: Path, why: type[DiskFull | SyncFailed]) -> None:
+        self._journal = SqliteJournal(folder)
+        self.why = why
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
 
     def wal_checkpoint(self, **_options: Any) -> Any:
         self.asked += 1
@@ -32,8 +37,7 @@ def test_an_idle_checkpoint_that_fails_does_not_end_the_writer(
 ) -> None:
     """ND-27: a disk that fills while nothing is written stops no later commit (found by AT-38)."""
     monkeypatch.setattr(writers, "_IDLE_S", 0.01)
-    journal = Tight(tmp_path)
-    journal.why = why
+    journal: Any = Tight(tmp_path, why)
     writer = Writer(journal, lambda _seconds, _frames: None)
     writer.start()
     try:

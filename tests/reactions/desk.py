@@ -103,7 +103,7 @@ class Desk(Rig):
         self.clock = ManualClock()
         self.jobs = Jobs()
         self.settings = None
-        self.runner = Lanes()  # type: ignore[assignment]
+        self.runner = lanes()  # type: ignore[assignment]
         new = NewWorld(WORLD, self.manifest, self.manifest, blobs, NODE.public)
         self.driver = create_world(self.ports(), new, self.runner, None)
         self.files = FileExecutor(FileSettings({WS: root}, slots=1))
@@ -468,11 +468,9 @@ class Desk(Rig):
         asyncio.run(self.files.close())
 
 
-class Lanes(Runners):
+def lanes() -> Runners:
     """The runner of a world of built-in cells alone."""
-
-    def __init__(self) -> None:
-        super().__init__(_Nothing(), library=Library(), lanes={"builtin": Builtin()})
+    return Runners(_Nothing(), library=Library(), lanes={"builtin": Builtin()})
 
 
 class _Nothing:

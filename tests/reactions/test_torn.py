@@ -13,6 +13,7 @@ import pytest
 
 from tallystick.journal import sqlite
 from tallystick.journal.torn import log_of
+from tallystick.node.writer import Writer
 from tests.reactions.noded import Scene, noded, scene
 from tests.reactions.scenario import planted
 
@@ -52,8 +53,7 @@ class Left:
 
 async def _leave(folder: Path) -> Left:
     # The log grows as it does under load: nobody brings it home while the story is told.
-    stays = planted(sqlite.SqliteJournal, "wal_checkpoint", lambda *_args, **_more: 0)
-    with stays:
+    with planted(Writer, "_tidy", lambda _writer: None):
         return await _live(folder)
 
 
@@ -133,12 +133,14 @@ def test_s33_a_torn_log_is_cut_and_said_once(left: Left, tmp_path: Path, nth: in
     s33(left, tmp_path / "w", cuts(left)[nth])
 
 
+@pytest.mark.pure_only
 def test_s33_a_cut_that_nobody_tells_of_is_found_out(left: Left, tmp_path: Path) -> None:
     """RX-01: where the journal passes over the torn end as SQLite does, S33 fails."""
     with planted(sqlite, "torn_bytes", lambda *_: 0), pytest.raises((AssertionError, ValueError)):
         s33(left, tmp_path / "silent", left.size - 1)
 
 
+@pytest.mark.pure_only
 def test_s33_a_cut_that_is_told_of_twice_is_found_out(left: Left, tmp_path: Path) -> None:
     """RX-01: where what was told is not remembered, S33 fails."""
 
