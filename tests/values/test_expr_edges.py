@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tallystick.values.expr import ExpressionFault, compile_expression, compile_template
+from tallystick.values.expr.filters_lists import LIST_FILTERS, MAP
+from tallystick.values.expr.filters_text import TEXT_FILTERS
+from tallystick.values.expr.methods import MAP_METHODS, RANGE, TEXT_METHODS
 from tests.values.test_expr import SCOPE, code_of, value_of
 
 VALUES: list[tuple[str, Any]] = [
@@ -188,3 +191,12 @@ def test_foreign_objects_are_no_values() -> None:
         with pytest.raises(ExpressionFault) as caught:
             compile_expression("v").evaluate({"v": value})
         assert caught.value.code == "P205"
+
+
+@pytest.mark.pure_only
+def test_what_is_passed_over_has_the_value_of_its_function() -> None:
+    """07 section 3: the tables say what the functions say, which compiled ones do not tell."""
+    tables = (TEXT_FILTERS, LIST_FILTERS, TEXT_METHODS, MAP_METHODS, {"range": RANGE, "map": MAP})
+    for name, row in [entry for table in tables for entry in table.items()]:
+        defaults: tuple[Any, ...] = getattr(row.work, "__defaults__", None) or ()
+        assert row.skipped == defaults[:-1], name

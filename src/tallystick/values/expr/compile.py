@@ -365,13 +365,12 @@ class Compiler:
         if any(name not in given for name in takes[: signature.needs]):
             raise fault(TYPE, f"argument {takes[signature.needs - 1]} is missing")
         last = max((at for at, name in enumerate(takes) if name in given), default=-1)
-        defaults = signature.work.__defaults__ or ()
         made: list[Closure] = []
         for at in range(last + 1):
             if takes[at] in given:
                 made.append(self.plain(given[takes[at]]))
             else:
-                made.append(constant(defaults[at - signature.needs]))
+                made.append(constant(signature.skipped[at - signature.needs]))
         return made
 
     def select(self, node: nodes.Filter) -> Closure:

@@ -259,9 +259,9 @@ def join(run: Run, value: Any, by: Any = "", attribute_of: Any = None) -> str:
 
 
 TEXT_FILTERS = table(
-    default=(_default, "default_value boolean", 0, True),
-    d=(_default, "default_value boolean", 0, True),
-    int=(_int, "default base"),
+    default=(_default, "default_value boolean", 0, True, ("",)),
+    d=(_default, "default_value boolean", 0, True, ("",)),
+    int=(_int, "default base", 0, False, (0,)),
     float=(_float, "default"),
     string=(text_of,),
     bool=(lambda _run, value: truth(value),),
@@ -269,10 +269,10 @@ TEXT_FILTERS = table(
     upper=(lambda run, value: _subject(run, value).upper(),),
     title=(_title,),
     trim=(_trim, "chars"),
-    join=(join, "d attribute"),
+    join=(join, "d attribute", 0, False, ("",)),
     replace=(replace, "old new count", 2),
-    split=(split, "sep maxsplit"),
-    round=(_round, "precision method"),
+    split=(split, "sep maxsplit", 0, False, (None,)),
+    round=(_round, "precision method", 0, False, (0,)),
     abs=(_abs,),
     tojson=(_tojson, "indent"),
     fromjson=(_fromjson,),

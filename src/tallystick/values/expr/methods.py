@@ -65,7 +65,7 @@ TEXT_METHODS = table(
     upper=(_upper,),
     lower=(_lower,),
     strip=(_strip, "chars"),
-    split=(split, "sep maxsplit"),
+    split=(split, "sep maxsplit", 0, False, (None,)),
     replace=(replace, "old new count", 2),
     startswith=(_startswith, "prefix", 1),
     endswith=(_endswith, "suffix", 1),
@@ -105,4 +105,4 @@ def dict_of(run: Run, base: Any, entries: Mapping[str, Any]) -> dict[Any, Any]:
     return made
 
 
-RANGE = table(range=(range_of, "start stop step", 1))["range"]
+RANGE = table(range=(range_of, "start stop step", 1, False, (MISSING,)))["range"]
