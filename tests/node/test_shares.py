@@ -87,16 +87,77 @@ def test_a_flood_beside_another_world_waits_outside() -> None:
     def test(loop: asyncio.AbstractEventLoop) -> None:
         door = Door(loop)
         first = door.send("b")
+        door.answer(first)
         flood = [door.send("a") for _ in range(20)]
         few = share_of(0.0)
         assert door.inside("a") == few < 20
         second = door.send("b")
         assert [call for name, call in door.given if name == "b"] == [first, second]
+        door.answer(second)
         for number, call in enumerate(flood):
             assert ("a", call) in door.given, number
             assert door.inside("a") <= few
             door.answer(call)
         assert [call for name, call in door.given if name == "a"] == flood
+
+    looped(test)
+
+
+@pytest.mark.invariant("I40")
+def test_a_flood_steps_aside_while_another_world_waits_for_its_answer() -> None:
+    """AT-27: of a flood no more is on its way than of whoever wants less; then it goes on.
+
+    It goes on behind the other's answer, not before it.
+    """
+
+    async def main() -> None:
+        door = Door(asyncio.get_running_loop())
+        door.answer(door.send("b"))
+        flood = [door.send("a") for _ in range(20)]
+        one = door.send("b")
+        few = share_of(0.0)
+        for call in flood[:few]:
+            door.answer(call)
+        assert door.inside("a") == 1, "as many as the other one has, and never none"
+        door.answer(flood[few])
+        assert door.inside("a") == 1
+        seen: list[int] = []
+        one.future.add_done_callback(lambda _: seen.append(door.inside("a")))
+        door.answer(one)
+        await asyncio.sleep(0)
+        assert seen == [1], "whoever waited for the answer comes first"
+        assert door.inside("a") == few
+
+    asyncio.run(main())
+
+
+def test_worlds_that_are_gone_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I42: what is kept of worlds is bounded by those that send now, not by those that ever did.
+
+    Control: while they wait for answers, they are all known.
+    """
+    now = [100.0]
+    monkeypatch.setattr(shares.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
+
+    def kept(door: Door) -> int:
+        return max(len(part) for part in vars(door.shares).values() if isinstance(part, dict))
+
+    def test(loop: asyncio.AbstractEventLoop) -> None:
+        door = Door(loop)
+        names = [f"w{number}" for number in range(50)]
+        for name in names:
+            door.hosted[name] = door.engine.worlds[name] = SimpleNamespace(name=name)
+        calls = [door.send(name, events) for name in names for events in (1, 2)]
+        assert kept(door) == 50
+        for call in calls[:50]:
+            door.answer(call)
+        for name in names[25:]:
+            del door.engine.worlds[name]
+        for call in calls[50:]:
+            door.answer(call)
+        now[0] += shares.BUSY_S * 2
+        door.answer(door.send("a"))
+        assert kept(door) == 1
 
     looped(test)
 

@@ -51,6 +51,38 @@ def test_an_idle_checkpoint_that_fails_does_not_end_the_writer(
         journal.close()
 
 
+class Asked(SqliteJournal):
+    """A journal that notes whether it was taken for idle."""
+
+    def wal_checkpoint(self, *, idle: bool = False) -> int:
+        self.idle = idle
+        return 0
+
+
+def test_a_writer_beside_which_commits_are_made_is_not_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I40: the log is brought home whole when nobody writes, not amid commits of another thread.
+
+    Control: a moment after the last of them it is.
+    """
+    now = [100.0]
+    monkeypatch.setattr(writers.time, "perf_counter", lambda: now[0])  # type: ignore[attr-defined]
+    journal = Asked(tmp_path)
+    writer = Writer(journal, lambda _seconds, _frames: None)
+    try:
+        writer._tidy()
+        assert journal.idle, "nothing was written yet"
+        writer.commit([])
+        writer._tidy()
+        assert not journal.idle
+        now[0] += writers._IDLE_S
+        writer._tidy()
+        assert journal.idle
+    finally:
+        journal.close()
+
+
 def test_a_lock_is_given_back_once(tmp_path: Path) -> None:
     """I11: whoever closes twice after a failed start closes nobody else's file (found by AT-39)."""
     files = Files(tmp_path)

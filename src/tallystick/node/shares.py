@@ -6,12 +6,16 @@ waits for a whole round of it, however fair each queue is by itself.
 So while several worlds send, each has only a few events on their way to the disk, or as many as
 another one wants to have; the rest of a flood waits here, in order and counted by its lane, and
 costs the others nothing.
-A few are about as many as can be decided while one commit syncs: fewer would leave the disk idle.
+A few are as many as get from the wire to their answers in half the time of a commit: whoever comes
+meanwhile waits for the disk rather than for them.
+While somebody who wants less is on the way, a flood has only as many there as that one; its own
+next ones are handed on behind the other's answer.
 A world that is alone has no bound, and floods of equal size do not hinder each other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from functools import partial
@@ -26,9 +30,20 @@ from tallystick.node.writer import Writer
 
 _LEAST: Final = 2
 _MOST: Final = 256
-_EVENT_S: Final = 0.0003  # about what it takes to decide about one
+_EVENT_S: Final = 0.002  # twice what one takes from the wire to its answer
 BUSY_S: Final = 1.0  # so long after its last event a world counts as busy
 _NEAR: Final = 8  # so many of the worlds that sent last are asked how much they want
+
+
+class _Line:
+    """What a world has on its way: inside, and waiting here for its turn."""
+
+    __slots__ = ("inside", "waiting", "wanted")
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.wanted = 0  # inside, or waiting here
+        self.waiting: deque[tuple[Hosted, Call]] = deque()
 
 
 class Shares:
@@ -37,66 +52,82 @@ class Shares:
     def __init__(self, engine: Engine, writer: Writer) -> None:
         self._engine = engine
         self._writer = writer
-        self._inside: dict[str, int] = {}
-        self._wanted: dict[str, int] = {}  # inside, or waiting here
-        self._waiting: dict[str, deque[tuple[Hosted, Call]]] = {}
+        self._lines: dict[str, _Line] = {}  # of the worlds that want something
         self._busy: dict[str, float] = {}  # when each world sent last, the latest at the end
         self._closing = False
 
     def offer(self, world: str, hosted: Hosted, call: Call) -> None:
         """Hand the tickets of a call to the engine, now or when it is their turn."""
-        self._busy.pop(world, None)
-        self._busy[world] = time.monotonic()
-        self._wanted[world] = self._wanted.get(world, 0) + len(call.tickets)
-        call.left = partial(self._left, world, len(call.tickets))
-        if not self._waiting.get(world) and self._fits(world, len(call.tickets)):
-            self._give(world, hosted, call)
-        else:
-            self._waiting.setdefault(world, deque()).append((hosted, call))
-            self._go_on(world)
+        self._note(world)
+        line = self._lines.get(world)
+        if line is None:
+            line = self._lines[world] = _Line()
+        line.wanted += len(call.tickets)
+        line.waiting.append((hosted, call))
+        self._go_on(world)
 
     def close(self) -> None:
         """Let nobody wait here any more: the engine answers all, as it does when it ends."""
         self._closing = True
-        for world in list(self._waiting):
+        for world in list(self._lines):
             self._go_on(world)
 
-    def _fits(self, world: str, count: int) -> bool:
-        inside = self._inside.get(world, 0)
-        if not inside or self._closing:
-            return True
-        most = self._most(world)
-        return most is None or inside + count <= most
+    def _note(self, world: str) -> None:
+        """This world is busy; who was not for long is forgotten."""
+        now, busy = time.monotonic(), self._busy
+        busy.pop(world, None)
+        busy[world] = now
+        while busy[oldest := next(iter(busy))] <= now - BUSY_S:
+            del busy[oldest]
 
-    def _most(self, world: str) -> int | None:
+    def _go_on(self, world: str) -> None:
+        """Hand on what has its turn now."""
+        line = self._lines.get(world)
+        if line is None or not line.waiting:
+            return
+        why = self._lost(world, line.waiting[0][0])
+        if why is not None:
+            self._give_up(world, line, why)
+            return
+        while line.waiting and self._fits(world, line, len(line.waiting[0][1].tickets)):
+            hosted, call = line.waiting.popleft()
+            line.inside += len(call.tickets)
+            call.left = partial(self._left, world, len(call.tickets))
+            self._engine.offer(hosted, call.tickets, ingress=True)
+
+    def _fits(self, world: str, line: _Line, count: int) -> bool:
+        if not line.inside or self._closing:
+            return True
+        most = self._most(world, line)
+        return most is None or line.inside + count <= most
+
+    def _most(self, world: str, line: _Line) -> int | None:
         """How much a world may have inside; None when no other one has sent anything lately."""
         wanted: int | None = None
+        aside = False
         since = time.monotonic() - BUSY_S
         for other in islice(reversed(self._busy), _NEAR):
             if other != world and self._busy[other] > since:
-                wanted = max(wanted or 0, self._wanted.get(other, 0))
-        return None if wanted is None else max(wanted, share_of(self._writer.least_s))
-
-    def _give(self, world: str, hosted: Hosted, call: Call) -> None:
-        self._inside[world] = self._inside.get(world, 0) + len(call.tickets)
-        self._engine.offer(hosted, call.tickets, ingress=True)
+                theirs = self._lines.get(other)
+                wants = 0 if theirs is None else theirs.wanted
+                wanted = max(wanted or 0, wants)
+                aside = aside or 0 < wants < line.wanted
+        if wanted is None:
+            return None
+        return wanted if aside else max(wanted, share_of(self._writer.least_s))
 
     def _left(self, world: str, count: int) -> None:
-        """A call is answered: others of its world may go on."""
-        self._inside[world] = max(0, self._inside.get(world, 0) - count)
-        self._wanted[world] -= count
+        """A call is answered: others may go on."""
+        line = self._lines[world]
+        line.inside -= count
+        line.wanted -= count
+        if not line.wanted:
+            del self._lines[world]
         self._go_on(world)
-
-    def _go_on(self, world: str) -> None:
-        waiting = self._waiting.get(world)
-        if not waiting:
-            return
-        why = self._lost(world, waiting[0][0])
-        if why is not None:
-            self._give_up(self._waiting.pop(world), why)
-            return
-        while waiting and self._fits(world, len(waiting[0][1].tickets)):
-            self._give(world, *waiting.popleft())
+        for other, theirs in list(islice(self._lines.items(), _NEAR)):
+            if other != world and theirs.waiting:
+                # Behind the answer that is about to be written.
+                asyncio.get_running_loop().call_soon(self._go_on, other)
 
     def _lost(self, world: str, hosted: Hosted) -> TallyError | None:
         """Why nobody would answer what is handed on now."""
@@ -106,7 +137,12 @@ class Shares:
             return NotOwner(f"world {world} is not here", where={"world": world})
         return None
 
-    def _give_up(self, calls: deque[tuple[Hosted, Call]], why: TallyError) -> None:
+    def _give_up(self, world: str, line: _Line, why: TallyError) -> None:
+        """Tell all that wait that nobody will answer them."""
+        calls, line.waiting = line.waiting, deque()
+        line.wanted = line.inside
+        if not line.wanted:
+            del self._lines[world]
         for _, call in calls:
             for ticket in call.tickets:
                 ticket.error = why

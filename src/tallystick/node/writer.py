@@ -7,6 +7,7 @@ on the kernel's own thread instead, which saves two switches; the lock keeps the
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -52,6 +53,7 @@ class Writer:
         self.broken: Callable[[TallyError], None] | None = None  # told of a failure while idle
         self.least_s = 1.0  # what a commit takes when nothing else is in its way, as of late
         self._usual_s = 1.0
+        self._wrote_s = -math.inf  # when a commit ended last
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="tally-writer", daemon=True)
@@ -70,7 +72,8 @@ class Writer:
         begun = time.perf_counter()
         with self._lock:
             outcomes = self.journal.append(*batch)
-        took = time.perf_counter() - begun
+        self._wrote_s = time.perf_counter()
+        took = self._wrote_s - begun
         self._usual_s += (took - self._usual_s) / 8
         self.least_s = min(took, self.least_s * _FORGET)
         self._timed(took, sum(len(each.frames) for each in batch))
@@ -126,10 +129,14 @@ class Writer:
             act()
 
     def _tidy(self) -> None:
-        """Nothing to write: fold the log into the file, so that opening it again is quick."""
+        """Nothing to write: fold the log into the file, so that opening it again is quick.
+
+        A quick disk is written by the kernel's thread: nothing to do here is not idleness.
+        """
+        idle = time.perf_counter() - self._wrote_s >= _IDLE_S
         try:
             with self._lock:
-                self.journal.wal_checkpoint(idle=True)
+                self.journal.wal_checkpoint(idle=idle)
         except DiskFull:
             return  # it stays in the log; the next commit finds out by itself
         except TallyError as why:
