@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from subprocess import CompletedProcess
+from pathlib import Path
 from typing import Any
 
 from tests.acceptance.case import Bench, Case
 from tests.acceptance.kit.load import start_load
 from tests.acceptance.kit.place import Place
 from tests.acceptance.kit.sink import start_sink
+from tests.acceptance.kit.verifying import WORDS, Verdict, verdicts
 from tests.acceptance.kit.wreck import DAMAGES, Wreck, copied
 
 AT_ONCE = 2
+LOTS = 30  # a multiple of the kinds: each lot is of one, and begins with a command of its own
 SETTINGS = """
 [node]
 snapshot_every = 40
@@ -46,39 +51,53 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
         "seconds": round(took_s, 1),
         "clean_exit": clean,
         "damages": bench["damages"],
+        "by_own_command": min(LOTS, bench["damages"]),
         "missed": missed,
         "exits": dict(sorted(found.items())),
     }
 
 
 def _wrecked(bench: Bench, place: Place) -> tuple[Counter[str], list[str]]:
-    """Every damage in a folder of its own, verified by a command of its own, two at a time."""
+    """Every damage in a folder of its own; lots of them are verified beside each other."""
     found: Counter[str] = Counter()
     missed = []
+    chances = [bench.random.getrandbits(64) for _ in range(bench["damages"])]
+    lots = [range(first, bench["damages"], LOTS) for first in range(min(LOTS, bench["damages"]))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for first in range(0, bench["damages"], AT_ONCE):
-            numbers = range(first, min(first + AT_ONCE, bench["damages"]))
-            wrecks = [_wreck(bench, place, number) for number in numbers]
-            for number, done in zip(numbers, pool.map(_verified, wrecks), strict=True):
-                name = DAMAGES[number % len(DAMAGES)].__name__
-                found[f"{name} exit {done.returncode}"] += 1
-                if done.returncode in (0, 2):
-                    missed.append(f"{name} #{number}: {_first(done.stdout)}")
+        judged = pool.map(lambda lot: _judged(bench, place, lot, chances), lots)
+        told = {number: verdict for lot in judged for number, verdict in lot.items()}
+    for number, verdict in sorted(told.items()):
+        name = DAMAGES[number % len(DAMAGES)].__name__
+        found[f"{name} exit {verdict.code}"] += 1
+        if verdict.code in (0, 2) or verdict.broke:
+            missed.append(f"{name} #{number}: {_first(verdict)}")
     return found, missed
 
 
-def _wreck(bench: Bench, place: Place, number: int) -> Place:
-    copy = replace(place, folder=bench.fresh(f"copy{number % AT_ONCE}"), process=None)
-    DAMAGES[number % len(DAMAGES)](Wreck(copied(place.data, copy.data), bench.random))
+def _judged(
+    bench: Bench, place: Place, numbers: Sequence[int], chances: Sequence[int]
+) -> dict[int, Verdict]:
+    """Verify a lot: the first by a command of its own, the others by one process."""
+    lot = bench.fresh(f"lot{numbers[0]}")
+    first, *others = [_wreck(place, lot / str(number), chances[number]) for number in numbers]
+    done = first.tally(*WORDS)
+    found = [Verdict(done.returncode, done.stdout, done.stderr)]
+    if others:
+        found += verdicts([each.data for each in others], place.planted)
+    shutil.rmtree(lot)
+    return dict(zip(numbers, found, strict=True))
+
+
+def _wreck(place: Place, folder: Path, chance: int) -> Place:
+    """A copy with the damage that its number names."""
+    copy = replace(place, folder=folder, process=None)
+    damage = DAMAGES[int(folder.name) % len(DAMAGES)]
+    damage(Wreck(copied(place.data, copy.data), random.Random(chance)))
     return copy
 
 
-def _verified(copy: Place) -> CompletedProcess[str]:
-    return copy.tally("--json", "verify", "--full")
-
-
-def _first(said: str) -> Any:
-    return json.loads(said).get("first") if said else None
+def _first(verdict: Verdict) -> Any:
+    return json.loads(verdict.said).get("first_bad") if verdict.said else verdict.complained[-500:]
 
 
 def faults(found: dict[str, Any]) -> list[str]:
