@@ -117,7 +117,7 @@ DAMAGES: Final[tuple[Callable[[Wreck], None], ...]] = (
 
 
 def copied(data: Path, to: Path) -> Path:
-    """A copy of a stopped node's data that may be wrecked; without what only a running one needs."""
+    """A copy of a stopped node's data to be wrecked, without what only a running one needs."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(data, to, ignore=shutil.ignore_patterns("run", "reserve"))
     return to
