@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tallystick.playbooks import check_joins
 from tallystick.playbooks.document import judge
+from tallystick.playbooks.plan import Plan
 from tests.playbooks.test_net import NOOP, book
+from tests.reactions.scenario import planted
 
 FAILS = "{when: '{{ outcome.error }}', then: {do: fail}}"
 POLICY = "tool: {kind: noop, spec: {policy: {rules: [" + FAILS + "%s]}}}"
@@ -207,3 +210,79 @@ def test_each_code_and_its_near_miss(code: str, bad: str, near: str) -> None:
     assert found
     assert found[0].line > 4
     assert code not in [f.code for f in judge(near)[1]]
+
+
+# ---- rarer remarks --------------------------------------------------------------------------
+
+
+def codes(*steps: str, **more: str) -> list[str]:
+    return [f.code for f in judge(book(*steps, **more))[1]]
+
+
+ROUND = 'step: a, %s, next: {arcs: [{step: b, when: "{{ %s }}", args: {n: 1}}]}'
+AGAIN = 'step: b, %s, next: {arcs: [{step: a, when: "{{ %s }}"}]}'
+
+
+@pytest.mark.clause("N-01")
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("args.n > 1", "args.n > 1", False),
+        ("args.m > 1", "args.m > 1", True),
+        ("args", "args", False),
+        ("a.n", "a.n", False),
+        ("workload.n", "workload.n", True),
+        ("ctx", "ctx", True),
+    ],
+)
+def test_what_a_cycle_hangs_on(one: str, other: str, told: bool) -> None:
+    """PB-18: P313 unless a round may change it: arguments of its arcs, results of its steps."""
+    found = codes(ROUND % (NOOP, one), AGAIN % (NOOP, other))
+    assert ("P313" in found) is told
+
+
+@pytest.mark.clause("N-01")
+def test_a_cycle_of_splits_that_never_ends() -> None:
+    """PB-18: P312 for an inclusive router too: one sure arc keeps a token inside for ever."""
+    inside = "next: {spec: {mode: inclusive}, arcs: [{step: %s}, {step: c, when: '{{ ctx.x }}'}]}"
+    found = codes(f"step: a, {inside % 'b'}", f"step: b, {inside % 'a'}", f"step: c, {NOOP}")
+    assert "P312" in found
+
+
+@pytest.mark.clause("N-01")
+def test_bare_names_of_ctx_and_steps_that_nobody_comes_to() -> None:
+    """PB-18: a bare name is looked for in ctx; a step out of reach is surely before nobody."""
+    reads = "set_ctx: {y: '{{ k }}'}"
+    found = codes(f"step: a, set_ctx: {{k: 1}}, {TO % 'b'}", f"step: b, {reads}, {NOOP}")
+    assert "P317" not in found
+    lost = codes(f"step: b, {reads}, {NOOP}", f"step: a, set_ctx: {{k: 1}}, {NOOP}")
+    assert {"P303", "P317"} <= set(lost)
+
+
+@pytest.mark.clause("N-01")
+def test_writers_on_one_branch_are_not_side_by_side() -> None:
+    """PB-18, near miss of P318: of three writers only two stand in different branches."""
+    found = judge(
+        book(
+            f"step: a, {BOTH % ('b', 'c')}",
+            f"step: b, set_ctx: {{k: 1}}, {TO % 'd'}",
+            f"step: d, set_ctx: {{k: 2}}, {NOOP}",
+            f"step: c, set_ctx: {{k: 3}}, {NOOP}",
+        )
+    )[1]
+    assert [f.message.split(" write")[0] for f in found if f.code == "P318"] == ["b and c"]
+
+
+def test_a_search_that_is_too_long_says_so() -> None:
+    """PB-17: beyond its bound nothing is known; arcs that never match are not walked."""
+    net = book(
+        f"step: a, {BOTH % ('b', 'c')}",
+        "step: b, next: {arcs: [{step: c, when: '{{ 1 > 2 }}'}, {step: j}]}",
+        f"step: c, {TO % 'j'}",
+        f"step: j, join: all, {NOOP}",
+    )
+    document, _ = judge(net)
+    assert document is not None
+    assert check_joins.unsound(Plan(document)) == ([], True)
+    with planted(check_joins, "STATES_MAX", 2):
+        assert check_joins.unsound(Plan(document)) == ([], False)

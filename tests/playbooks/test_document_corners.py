@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallystick.playbooks.document import judge, load
+from tallystick.playbooks.draw import FORMS, drawn
+from tallystick.playbooks.plan import Plan
 from tests.playbooks.test_document import HEAD, RULE, STEP, step, tool
 
 GATE = "spec: {policy: {admit: %s}}"
@@ -94,3 +96,53 @@ def test_a_playbook_that_is_called_is_given_its_payload() -> None:
     one = load(tool("{kind: playbook, path: p, payload: {n: 1}}")).document["steps"][0]["tool"][0]
     two = load(tool("{kind: playbook, path: p, args: {n: 1}}")).document["steps"][0]["tool"][0]
     assert one["args"] == two["args"] == {"n": 1}
+
+
+def test_what_a_playbook_asks_of_its_host_is_read() -> None:
+    """PB-01: known tools and features are taken, keys of a keychain are kept by their names."""
+    text = HEAD + (
+        "executor: {requires: {tools: [http], features: [joins]}}\n"
+        "keychain: [{name: k, provider: env, map: {token: TOKEN}}]\nworkflow:\n"
+    )
+    made = load(text + STEP)
+    assert made.document["keychain"] == [
+        {"name": "k", "provider": "env", "map": {"token": "TOKEN"}}
+    ]
+    assert made.findings == ()
+
+
+def test_how_a_step_lives_and_keeps() -> None:
+    """PB-01: the life of a step, and a result that stands at the step itself."""
+    life = "{timeout_s: 5, on_takeover: fail, max_takeovers: 1}"
+    text = step(f"spec: {{policy: {{lifecycle: {life}}}}}\n    result: {{inline_max_bytes: 7}}")
+    (made,) = load(text).document["steps"]
+    assert made["lifecycle"] == {"timeout_ns": 5 * 10**9, "on_takeover": "fail", "max_takeovers": 1}
+    assert made["result"] == {"inline_max_bytes": 7}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("P127", HEAD + "executor: {spec: {no_next_is_error: 3}}\nworkflow:\n" + STEP),
+        ("P110", HEAD + "workbook: [{name: w, tool: {kind: odd}}]\nworkflow:\n" + STEP),
+    ],
+)
+def test_flags_and_entries_of_the_wrong_kind(code: str, text: str) -> None:
+    """PB-01: a flag that is none, and a workbook entry without a known kind."""
+    assert code in [f.code for f in judge(text)[1]]
+
+
+def test_python_that_takes_the_context_is_given_all() -> None:
+    """PB-14: code that names `context` may read anything, so nothing is left out for it."""
+    code = "{kind: python, code: 'def main(%s): return 1'}"
+    reads = [Plan(load(tool(code % word)).document).reads("a") for word in ("context", "n")]
+    assert reads == [None, frozenset()]
+
+
+def test_an_arc_to_no_step_is_not_drawn() -> None:
+    """PB-25: also a net that was refused can be looked at."""
+    document, findings = judge(step("next: {arcs: [{step: nobody}]}"))
+    assert [f.code for f in findings] == ["P119"]
+    assert document is not None
+    for form in FORMS:
+        assert "nobody" not in drawn(document, form)

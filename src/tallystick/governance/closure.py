@@ -14,11 +14,9 @@ from tallystick.values import canon
 from tallystick.values.schema import Schema
 
 
-def closure_of(catalogue: Catalogue, name: str) -> bytes | None:
-    """The digest of a workflow with its code, shapes, effects and limits; None without it."""
-    workflow = catalogue.workflows.get(name)
-    if workflow is None:
-        return None
+def closure_of(catalogue: Catalogue, name: str) -> bytes:
+    """The digest of a workflow of the catalogue with its code, shapes, effects and limits."""
+    workflow = catalogue.workflows[name]
     body: dict[str, Any] = {
         "workflow": workflow.hash,
         "module": workflow.module_hash,

@@ -97,7 +97,7 @@ class Prover:
     def __init__(self, candidate: Catalogue, rebuild: Rebuild | None = None) -> None:
         self._new = candidate
         self._rebuild = rebuild
-        self._closures: dict[tuple[bytes, str], bytes | None] = {}
+        self._closures: dict[tuple[bytes, str], bytes] = {}
         self._shapes: dict[tuple[bytes, str], bool] = {}
 
     def at_rest(self, world: World, cell: Cell) -> Verdict | None:
@@ -119,7 +119,7 @@ class Prover:
     def _is_same(self, old: Catalogue, workflow: str) -> bool:
         return self._closure(old, workflow) == self._closure(self._new, workflow)
 
-    def _closure(self, catalogue: Catalogue, workflow: str) -> bytes | None:
+    def _closure(self, catalogue: Catalogue, workflow: str) -> bytes:
         place = (catalogue.hash, workflow)
         if place not in self._closures:
             self._closures[place] = closure_of(catalogue, workflow)

@@ -129,14 +129,11 @@ def _step(blobs: Blobs, seq: int, first: Record, requests: Requests) -> Step | N
         return None
     sample = Sample(stamp.now_ns, stamp.entropy)
     given = read(blobs, sample, first)
-    if given is None:
-        return None
     intent = getattr(given, "intent", None)
     if not intent:
         return Step(seq, given)
     asked = requests.asked(intent)
-    if asked is None:
-        return None
+    assert asked is not None, "an input is about what was open at the start, or asked for since"
     return Step(seq, given._replace(intent=NOBODY), asked)
 
 
@@ -162,7 +159,7 @@ def submitted(blobs: Blobs, sample: Sample, record: records.EventAdmitted) -> Su
     )
 
 
-def _receipt(blobs: Blobs, sample: Sample, record: records.ReceiptSettled) -> Input | None:
+def _receipt(blobs: Blobs, sample: Sample, record: records.ReceiptSettled) -> Input:
     if record.source == KERNEL:
         if record.status == "cancelled" and not record.error:
             fields = ("cancel", "operator", "cancelled before")

@@ -231,15 +231,16 @@ class Rerun:
 
     def _pass_time(self, until_ns: int) -> None:
         """Settle what is due before the next input, each at its own time."""
-        while not self._over():
-            due = next_due_ns(self.world)
-            if due is None or due > until_ns or self._comes_later(due):
-                break
+        seq = -1  # a moment that changed nothing is the last
+        while self.world.seq != seq and (due := self._due_ns(until_ns)) is not None:
             seq = self.world.seq
             self._submit(Step(seq + 1, Clock(self._sample(max(due, self._now_ns)))))
-            if self.world.seq == seq:
-                break
         self._now_ns = max(self._now_ns, until_ns)
+
+    def _due_ns(self, until_ns: int) -> int | None:
+        """When the next thing is due, if that is not later and no coming input says it."""
+        due = next_due_ns(self.world)
+        return None if due is None or due > until_ns or self._comes_later(due) else due
 
     def _comes_later(self, due_ns: int) -> bool:
         """True when the record has the very moment at which this timer or timeout was settled."""

@@ -124,9 +124,7 @@ def _complete(plan: Plan, name: str) -> bool:
 def _only_event(when: str) -> Iterator[str]:
     """The events for which a guard that asks for nothing else holds."""
     if all(each.path == ("event", "name") for each in reads(when)) and " and " not in when:
-        for path, value in compared(when):
-            if path == ("event", "name"):
-                yield str(value)
+        yield from (str(value) for _, value in compared(when))
 
 
 def _cycles(facts: Facts) -> Iterator[Remark]:

@@ -315,9 +315,9 @@ def _awaited(turn: Turn, body: Body, given: Mapping[str, Any]) -> None:
         outcome = failed
     setting = setting_of(turn, body)
     ended = took(turn, body, setting, (ref, {**outcome, "intent": None}))
-    if ended is not None:
-        _note(turn, body, setting.definition, ended)
-        _advance(turn, body)
+    assert ended is not None, "who waits for a reaction waits for nothing else"
+    _note(turn, body, setting.definition, ended)
+    _advance(turn, body)
 
 
 def _tell_asker(turn: Turn, trigger: Mapping[str, Any], outcome: str) -> None:

@@ -119,11 +119,6 @@ class Scanner:
         self._trusted_ns = 0
         self._judged = True  # what is known was let in by the rules that hold
 
-    @property
-    def tree(self) -> Tree:
-        """What the last scan found."""
-        return self._tree
-
     def use(self, ignore: Ignore) -> None:
         """Other rules from now on; the next scan has to be a whole one."""
         self._ignore = ignore
@@ -194,27 +189,24 @@ class Scanner:
         """A directory that may not be listed is a leaf; a workspace like that is not there."""
         if path == ROOT:
             return False
-        self._forget(path)
+        self._forget(path, work)
         closed = TreeNode(UNREADABLE, None)
         if self._tree.get(path) != closed:
             work.changed[path] = closed
         return True
 
     def _gone(self, path: bytes, work: _Round) -> None:
-        self._forget(path)
-        if path in self._tree or path in work.changed:
+        self._forget(path, work)
+        if path in self._tree:
             work.changed[path] = None
-        names = self._names.get(parent(path))
-        if names is not None:
-            names.discard(name_of(path))
+        self._names.get(parent(path), set()).discard(name_of(path))
 
-    def _forget(self, path: bytes) -> None:
-        """What was known of a path and of all below it."""
+    def _forget(self, path: bytes, work: _Round) -> None:
+        """What was known of a path and of all below it, also what this very scan has found."""
         self._signatures.pop(path, None)
-        below = self._names.pop(path, None)
-        if below is not None:
-            for name in sorted(below):
-                self._forget(path + b"/" + name)
+        work.changed.pop(path, None)
+        for name in sorted(self._names.pop(path, ())):
+            self._forget(path + b"/" + name, work)
 
     # ---- entries ----------------------------------------------------------------------------
 
@@ -231,7 +223,7 @@ class Scanner:
             self._signatures.pop(path, None)
             return True
         if path in self._names:  # a directory was here
-            self._forget(path)
+            self._forget(path, work)
         if (
             self._signatures.get(path) == entry.signature
             and entry.mtime_ns < self._trusted_ns

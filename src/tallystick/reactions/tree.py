@@ -140,8 +140,6 @@ def with_changes(before: Tree, changed: Mapping[bytes, TreeNode | None]) -> dict
             _place(after, path, node, dirty)
     entries = _entries(after, dirty)
     for path in sorted(dirty, key=_depth, reverse=True):
-        if path not in after:
-            continue
         after[path] = made = TreeNode(DIRECTORY, sha256(listing(entries[path])).digest())
         if path != ROOT:
             entries[parent(path)].append((name_of(path), made))

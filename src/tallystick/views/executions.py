@@ -21,6 +21,7 @@ from tallystick.values.expr.static import reads
 WORKFLOW: Final = "sys/playbook@1"
 CATALOG: Final = "sys/playbook.catalog@1"
 SHOWN_MAX: Final = 65_536
+ROWS_MAX: Final = 1_000
 
 
 # tidy: one answer, all of its fields.
@@ -164,7 +165,7 @@ def catalog_list(world: World) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for _, cell in () if known is None else known.entries(b""):
         state = world.state_of(cell)
-        if state is not None and len(rows) < 1000:
+        if state is not None and len(rows) < ROWS_MAX:
             rows.append(canon.decode(state))
     return sorted(rows, key=lambda row: str(row["path"]))
 
@@ -220,6 +221,6 @@ def execution_list(world: World) -> list[dict[str, Any]]:
             runs = sum(net["counts"]["step_runs"].values())
             row = {"execution": net["execution"], "status": _status(net)}
             rows.append({**row, "step_runs": runs, "failures": len(net["failures"])})
-        if len(rows) >= 1000:
+        if len(rows) >= ROWS_MAX:
             break
     return sorted(rows, key=lambda row: str(row["execution"]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from tallystick.authority.flow import Flow
@@ -110,20 +111,14 @@ def authority(world: World) -> dict[str, Any]:
 
 def pins(world: World, most: int = LIMIT_MAX) -> dict[str, Any]:
     """The cells that still run under older definitions: some of them, and how many."""
-    items: list[dict[str, Any]] = []
-    if world.pinned:
-        for cell in _pinned(world):
-            items.append(_pin(cell))
-            if len(items) >= min(most, world.pinned):
-                break
+    found = (
+        cell
+        for name in sorted(world.cells)
+        for _, cell in world.cells[name].entries()
+        if cell.pin is not None
+    )
+    items = [_pin(cell) for cell in islice(found, min(most, world.pinned))]
     return {"items": items, "count": world.pinned}
-
-
-def _pinned(world: World) -> Iterator[Cell]:
-    for name in sorted(world.cells):
-        for _, cell in world.cells[name].entries():
-            if cell.pin is not None:
-                yield cell
 
 
 def _pin(cell: Cell) -> dict[str, Any]:
