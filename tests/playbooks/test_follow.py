@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tallystick.model.abi import Content, TickInput
+from tallystick.model.catalogue import Catalogue
 from tallystick.model.records import IntentOpened, Ticked
 from tallystick.modules import builtin
 from tallystick.modules.builtin import Builtin
@@ -61,8 +62,10 @@ class Noted(Builtin):
         super().__init__()
         self.moves: list[bool] = []
 
-    def _short(self, live: Live, tick: TickInput, content: Content) -> Moved | None:
-        moved = super()._short(live, tick, content)
+    def _short(
+        self, catalogue: Catalogue, live: Live, tick: TickInput, content: Content
+    ) -> Moved | None:
+        moved = super()._short(catalogue, live, tick, content)
         if not live.loops:
             self.moves.append(moved is not None)
         return moved
@@ -71,10 +74,12 @@ class Noted(Builtin):
 class Careless(Builtin):
     """A lane with a planted defect: its short way does not see the tokens that wait."""
 
-    def _short(self, live: Live, tick: TickInput, content: Content) -> Moved | None:
+    def _short(
+        self, catalogue: Catalogue, live: Live, tick: TickInput, content: Content
+    ) -> Moved | None:
         waiting, live.net["tokens"] = live.net["tokens"], {}
         try:
-            return super()._short(live, tick, content)
+            return super()._short(catalogue, live, tick, content)
         finally:
             live.net["tokens"] = waiting
 

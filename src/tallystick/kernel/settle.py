@@ -22,6 +22,7 @@ from tallystick.kernel.parts import (
     CALL,
     CANCEL,
     KERNEL,
+    PLAY_STEP,
     READ,
     SPAWN,
     TIMER,
@@ -144,6 +145,8 @@ def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
         plain = schema.plain(payload)
     except (NotCanonical, SchemaMismatch) as why:
         raise ReceiptFault(why.message) from why
+    if effect.name == PLAY_STEP:
+        schema.hand_on(payload, plain)  # the tick that it leads to reads it again
     # Our own modules read it later, and what was never here must not look like lost then.
     ref = plain["ref"] if effect.name == _FILE_READ and status == "ok" else None
     if ref is not None and world.blobs.get(canon.raw_of(ref)) is None:

@@ -25,7 +25,7 @@ from tallystick.modules.builtin_reactions import REACTIONS, react
 from tallystick.playbooks.catalog import published
 from tallystick.playbooks.follow import follow
 from tallystick.playbooks.interpret import Answer, interpret
-from tallystick.playbooks.iterate import Live, Moved, iterate
+from tallystick.playbooks.iterate import Live, Moved, Reads, iterate
 from tallystick.playbooks.trace import put_trace
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
@@ -82,7 +82,7 @@ class Builtin:
         """One tick of an execution; by a short way where only a loop or a chain moves on."""
         live = None if tick.state is None else self._live.pop(tick.state, None)
         if live is not None:
-            moved = self._short(live, tick, content)
+            moved = self._short(catalogue, live, tick, content)
             if moved is not None:
                 self._keep(moved.state, live)
                 return _moved(catalogue, workflow, moved)
@@ -99,15 +99,18 @@ class Builtin:
             )
         return _output(catalogue, workflow, answer), len(answer.trace)
 
-    def _short(self, live: Live, tick: TickInput, content: Content) -> Moved | None:
-        """What a receipt brings that moves nothing else; None, and nothing changed, otherwise."""
+    def _short(
+        self, catalogue: Catalogue, live: Live, tick: TickInput, content: Content
+    ) -> Moved | None:
+        """What the receipt of a step brings that moves little; None leaves all as it was."""
         came = tick.event.receipt()
-        if came is None:
+        if came is None or came.effect != STEP or came.status != "ok":
             return None
+        reads = catalogue.effects[STEP].receipt.plain
         if not live.loops:
-            return follow(live, came)
+            return follow(live, came, reads)
         assert tick.state is not None, "what was found in memory was a state"
-        return iterate(live, tick.state, came, content)
+        return iterate(live, tick.state, came, Reads(reads, content))
 
     def _keep(self, state: bytes, live: Live) -> None:
         if len(self._live) >= LIVE_MAX:

@@ -11,11 +11,13 @@ failure, a patch, a large result, a gate, a join, a token that waits, a bound.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tallystick.model.abi import Came
 from tallystick.playbooks.iterate import Live, Moved
-from tallystick.playbooks.play import STEP, ref_of
+from tallystick.playbooks.loops import inside
+from tallystick.playbooks.play import ref_of
 from tallystick.playbooks.requests import params_of
 from tallystick.playbooks.values import INLINE_MAX
 from tallystick.playbooks.written import Change, Row, written_again
@@ -31,14 +33,16 @@ class Turn(NamedTuple):
     told: dict[str, Any]
 
 
-def follow(live: Live, came: Came) -> Moved | None:
-    """Play a receipt if it only leads to the next step; None leaves everything as it was."""
-    turn = _turn(live, came)
+def follow(live: Live, came: Came, reads: Callable[[bytes], Any]) -> Moved | None:
+    """Play the receipt of a step if it only leads to the next; None leaves everything as it was.
+
+    `reads` gives what a worker told, of its bytes.
+    """
+    turn = _turn(live, came, reads)
     if turn is None:
         return None
     results = turn.told["results"] or {}
-    values = (turn.told["result"], *results.values())
-    if any(len(canon.encode(value)) > INLINE_MAX for value in values):
+    if any(_is_large(value) for value in (turn.told["result"], *results.values())):
         return None
     tasks = {name: {"v": value} for name, value in results.items()}
     group, token, begun = _move(live.net, turn, tasks)
@@ -47,17 +51,23 @@ def follow(live: Live, came: Came) -> Moved | None:
     live.wrote = written_again(doc, net, live.memory, _changed(net, turn, begun))
     live.state = live.wrote.state
     params = params_of(net, live.plan, doc, begun)
-    params |= {"iteration": None, "iter": {}, "resume": None}
     trace = _trace(turn, mode, (group, token, begun))
-    asked = (params, canon.encode(params))
+    asked = (params | {"iteration": None, "iter": {}, "resume": None}, _params(params))
     timeout = live.plan.timeout_of(turn.after)
     return Moved(live.wrote.data, trace, 5, asked, ref_of(begun, None, 1), timeout)
 
 
-def _turn(live: Live, came: Came) -> Turn | None:
+def _is_large(value: Any) -> bool:
+    """True for a value that a state holds by its hash."""
+    if value is None or type(value) is bool or type(value) is int:
+        return False
+    return len(canon.encode(value)) > INLINE_MAX
+
+
+def _turn(live: Live, came: Came, reads: Callable[[bytes], Any]) -> Turn | None:
     """What a receipt has ended, if it leads to the next step and to nothing else."""
     net, ref = live.net, came.issuer_ref or ""
-    if came.effect != STEP or came.status != "ok" or not _is_still(live):
+    if not _is_still(live):
         return None
     name = ref.partition("#")[0]
     run = net["runs"].get(name)
@@ -66,7 +76,7 @@ def _turn(live: Live, came: Came) -> Turn | None:
     after = live.plan.follower(run["step"])
     if after is None:
         return None
-    told = canon.decode(came.payload)
+    told = reads(came.payload)
     if told["status"] != "ok" or told["error"] is not None:
         return None
     if told["patches"] or told["ref"] is not None:
@@ -127,6 +137,28 @@ def _changed(net: dict[str, Any], turn: Turn, begun: str) -> dict[str, Change]:
     }
 
 
+def _params(params: dict[str, Any]) -> bytes:
+    """The params of a step that is asked for the first time, their keys in canonical order."""
+    data = params["data"]
+    return b"".join(
+        (
+            _ASKED,
+            canon.put_text(params["doc"]),
+            _RUN,
+            _TEXT(params["run"]),
+            _DATA,
+            inside(data, 1) if data else _NOTHING,
+            _ITER,
+            _TEXT(params["step"]),
+            _KINDS,
+            canon.encode_item(params["kinds"]),
+            _EXECUTION,
+            canon.put_text(params["execution"]),
+            _ITERATION,
+        )
+    )
+
+
 def _one_run(name: str, run: dict[str, Any]) -> bytes:
     """The runs of a net in which only this one goes on, which has just begun."""
     opened = _OPEN + _TEXT(ref_of(name, None, 1)) + _UNIT
@@ -139,6 +171,13 @@ _TEXT: Final = canon.put_key
 _NUMBERS: Final = canon.NUMBERS
 _IDS: Final = (canon.head(5, 3), [(name, canon.put_key(name)) for name in ("g", "r", "t")])
 _ONE: Final = canon.head(5, 1)
+_NOTHING: Final = canon.encode_item({})
+_ASKED: Final = canon.PREFIX + canon.head(5, 9) + canon.put_key("doc")
+_DATA: Final = canon.put_key("data")
+_ITER: Final = canon.put_key("iter") + _NOTHING + canon.put_key("step")
+_KINDS: Final = canon.put_key("kinds")
+_EXECUTION: Final = canon.put_key("resume") + canon.encode_item(None) + canon.put_key("execution")
+_ITERATION: Final = canon.put_key("iteration") + canon.encode_item(None)
 _ARGS: Final = canon.head(5, 4) + canon.put_key("args") + canon.encode_item(None)
 _OPEN: Final = canon.put_key("open") + canon.head(5, 1)
 _UNIT: Final = canon.encode_item({"i": None, "k": 1})

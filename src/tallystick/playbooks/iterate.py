@@ -10,14 +10,14 @@ failure, a patch, a large result, a full page, the last iteration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.model.abi import Came
 from tallystick.playbooks.loops import Page, inside, put_loops
 from tallystick.playbooks.net import PAGE
 from tallystick.playbooks.plan import Plan
-from tallystick.playbooks.play import STEP, iteration_of, ref_of
+from tallystick.playbooks.play import iteration_of, ref_of
 from tallystick.playbooks.requests import own_iter, params_of
 from tallystick.playbooks.trace import put_turn
 from tallystick.playbooks.values import INLINE_MAX, Content, Values
@@ -68,18 +68,25 @@ class Moved(NamedTuple):
     timeout_ns: int | None
 
 
+class Reads(NamedTuple):
+    """How a tick reads: what a worker told, and a blob by its name."""
+
+    told: Callable[[bytes], Any]
+    content: Content
+
+
 # tidy: every reason to decline stands in front of the first change.
-def iterate(live: Live, state: bytes, came: Came, content: Content) -> Moved | None:
-    """Play a receipt if it only moves its loop on; None leaves everything as it was."""
+def iterate(live: Live, state: bytes, came: Came, reads: Reads) -> Moved | None:
+    """Play the receipt of a step if it only moves its loop on; None leaves everything as it was."""
     ref = came.issuer_ref or ""
     i = iteration_of(ref)
-    if i is None or came.effect != STEP or came.status != "ok":
+    if i is None:
         return None
     name = ref.partition("/")[0]
     loop = live.loops.get(name)
     if loop is None or i not in loop["open"] or not _is_still(live, name):
         return None
-    told = canon.decode(came.payload)
+    told = reads.told(came.payload)
     if told["status"] != "ok" or told["patches"] or told["ref"] is not None:
         return None
     run = live.net["runs"][name]
@@ -99,7 +106,7 @@ def iterate(live: Live, state: bytes, came: Came, content: Content) -> Moved | N
     if begins:
         loop["next"] += 1
         loop["open"].append(at)
-        params = _params(live, name, at, content)
+        params = _params(live, name, at, reads.content)
     timeout = live.plan.timeout_of(run["step"])
     # The state before up to the value of its last field, which is that of the loops.
     wrote = state[: live.wrote.cut] + put_loops(live.loops, live.pages)

@@ -28,6 +28,7 @@ _LENSES: Final = {"native": lenses.NATIVE, "sugar": lenses.SUGAR, "tagged": lens
 _PREFIX: Final = canon.PREFIX
 _SIZE_MAX: Final = canon.SIZE_MAX
 _EXPECTED_MAX: Final = 512
+_HANDED_MAX: Final = 64  # of any size: a few
 _TEXT_MAX: Final = 64
 # A letter has at most four bytes.
 _TEXTS: Final = tuple([_PREFIX + canon.head(3, n) for n in range(4 * _TEXT_MAX)])
@@ -77,6 +78,7 @@ class Schema:
         "_expected",
         "_find",
         "_flat",
+        "_handed",
         "_is_text",
         "_node",
         "_put",
@@ -102,6 +104,7 @@ class Schema:
         self._flat = is_flat(node)
         self._is_text = node == Scalar("text")
         self._expected: dict[bytes, dict[str, Any]] = {}
+        self._handed: dict[bytes, Any] = {}
 
     def __repr__(self) -> str:
         return f"Schema({self.name})"
@@ -181,11 +184,25 @@ class Schema:
                 expected.clear()
             expected[admitted.bytes] = admitted.value
 
+    def hand_on(self, data: bytes, value: Any) -> None:
+        """Keep what `plain` gave and nobody holds for the next `plain` of its bytes.
+
+        It is given once, so it is as fresh as a value that was read; forgotten when full.
+        """
+        handed = self._handed
+        if len(handed) >= _HANDED_MAX:
+            handed.clear()
+        handed[data] = value
+
     def plain(self, data: bytes) -> Any:
         """The fresh value of a document that `read` takes; refuses like it."""
         known = self._expected.pop(data, None)
         if known is not None:
             return known.copy()
+        if self._handed:
+            handed = self._handed.pop(data, ABSENT)
+            if handed is not ABSENT:
+                return handed
         try:
             if data.startswith(_PREFIX):
                 value, end = self._take(data, 3)
