@@ -233,3 +233,18 @@ def test_fields_written_in_place_refuse_as_the_judge_does(wrong: dict[str, Any])
     with pytest.raises(SchemaMismatch) as second:
         schema.document(value)
     assert first.value.errors == second.value.errors != []
+
+
+def test_a_value_that_is_handed_on_is_given_once() -> None:
+    """VA-05: the next reader has the very value, the one behind it a fresh one; few are kept."""
+    schema = schema_of({"record": {"n": {"nat": {}}, "any": {"json": {}}}})
+    many = [schema.admit({"n": n, "any": {"list": [n, None]}}).bytes for n in range(200)]
+    read = {data: schema.plain(data) for data in many}
+    for data in many:
+        schema.hand_on(data, read[data])
+    assert schema.plain(many[-1]) is read[many[-1]]
+    again = schema.plain(many[-1])
+    assert again == read[many[-1]]
+    assert again is not read[many[-1]]
+    kept = [schema.plain(data) is read[data] for data in many]
+    assert 0 < sum(kept) < 100

@@ -31,23 +31,15 @@ class FeedItem(NamedTuple):
 class _Channel:
     """What the feed knows of one world."""
 
-    __slots__ = ("_waking", "head", "progress", "recent", "waiters")
+    __slots__ = ("head", "progress", "recent", "waiters")
 
     def __init__(self, head: int) -> None:
         self.head = head
         self.recent: deque[Sealed] = deque(maxlen=RECENT_FRAMES)
         self.waiters: list[asyncio.Future[bool]] = []
         self.progress: list[deque[Any]] = []
-        self._waking = False
-
-    def wake_soon(self) -> None:
-        """Wake all in the next turn of the loop: jobs that were published in this one go first."""
-        if self.waiters and not self._waking:
-            self._waking = True
-            asyncio.get_running_loop().call_soon(self.wake)
 
     def wake(self) -> None:
-        self._waking = False
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(True)
@@ -132,7 +124,8 @@ class Feed:
         if channel is not None:
             channel.recent.extend(frames)
             channel.head = head.seq
-            channel.wake_soon()
+            if channel.waiters:
+                channel.wake()
 
     def progress(self, world: str, body: Any) -> None:
         """A progress frame, for those who read now; nobody waits for it."""

@@ -65,6 +65,9 @@ class Metrics:
         self.on_commit: Callable[[float, int], None] | None = None
         self._tick_seconds = Histogram(_SECONDS)
         self._histograms["tally_tick_seconds"] = {(): self._tick_seconds}
+        # Every commit and every tick is observed, so these are not looked up by their names.
+        self._commit_seconds = Histogram(_SECONDS)
+        self._commit_frames = Histogram(_COUNTS)
         self._effect_seconds: dict[Labels, Histogram] = {}
         self._histograms["tally_effect_seconds"] = self._effect_seconds
 
@@ -112,8 +115,11 @@ class Metrics:
 
     def committed(self, seconds: float, frames: int) -> None:
         """A commit took so long and held so many frames."""
-        self.observe("tally_commit_seconds", seconds)
-        self.observe("tally_commit_frames", frames)
+        if self._commit_seconds.count == 0:  # shown from the first one on
+            self._histograms["tally_commit_seconds"] = {(): self._commit_seconds}
+            self._histograms["tally_commit_frames"] = {(): self._commit_frames}
+        self._commit_seconds.observe(seconds)
+        self._commit_frames.observe(frames)
         if self.on_commit is not None:
             self.on_commit(seconds, frames)
 

@@ -47,12 +47,14 @@ class Outside:
             ticket.keep = True
             ticket.blobs = each.blobs
             groups.setdefault(receipt.world, []).append(ticket)
-            self._credits.pop(receipt.intent, None)
-            self._count(each, receipt.status)
         for world, tickets in groups.items():
             hosted = node.engine.worlds.get(world)
             if hosted is not None:
                 node.engine.offer(hosted, tickets, ingress=False)
+        # Counted while the kernel's thread wakes: a chain waits for each receipt.
+        for each, receipt in zip(jobs, receipts, strict=True):
+            self._credits.pop(receipt.intent, None)
+            self._count(each, receipt.status)
 
     def _count(self, each: Ended, status: str) -> None:
         seconds = (each.ended_ns - each.started_ns) / 1e9

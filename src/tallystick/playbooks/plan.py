@@ -24,6 +24,7 @@ class Plan:
         self.order = {name: i for i, name in enumerate(self.steps)}
         self._reach: dict[str, frozenset[str]] = {}
         self._reads: dict[str, frozenset[str] | None] = {}
+        self._kinds: dict[str, list[str]] = {}
         self._gate_reads: dict[str, frozenset[str]] = {}
         self._followers: dict[str, str | None] = {}
 
@@ -38,8 +39,10 @@ class Plan:
 
     def kinds(self, name: str) -> list[str]:
         """The kinds of a step's tools that need a grant, by family."""
-        found = (FAMILY.get(t["kind"], t["kind"]) for t in self.steps[name]["tool"])
-        return sorted(dict.fromkeys(kind for kind in found if kind in NEEDS_GRANT))
+        if name not in self._kinds:
+            found = (FAMILY.get(t["kind"], t["kind"]) for t in self.steps[name]["tool"])
+            self._kinds[name] = sorted(dict.fromkeys(kind for kind in found if kind in NEEDS_GRANT))
+        return list(self._kinds[name])
 
     def reach(self, name: str) -> frozenset[str]:
         """The steps that a token of a step can come to, itself included."""

@@ -189,20 +189,17 @@ class Schema:
 
         It is given once, so it is as fresh as a value that was read; forgotten when full.
         """
-        handed = self._handed
-        if len(handed) >= _HANDED_MAX:
-            handed.clear()
-        handed[data] = value
+        if len(self._handed) >= _HANDED_MAX:
+            self._handed.clear()
+        self._handed[data] = value
 
     def plain(self, data: bytes) -> Any:
         """The fresh value of a document that `read` takes; refuses like it."""
         known = self._expected.pop(data, None)
         if known is not None:
             return known.copy()
-        if self._handed:
-            handed = self._handed.pop(data, ABSENT)
-            if handed is not ABSENT:
-                return handed
+        if self._handed and (handed := self._handed.pop(data, ABSENT)) is not ABSENT:
+            return handed
         try:
             if data.startswith(_PREFIX):
                 value, end = self._take(data, 3)
