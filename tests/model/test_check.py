@@ -18,6 +18,7 @@ from tallystick.model.bundle import build_bundle, from_members, make_bundle
 from tallystick.model.bundle_authority import structural_authority
 from tallystick.model.check import check, check_bundle, shown
 from tallystick.model.check_routing import type_at
+from tallystick.model.check_schemas import _leads_into
 from tallystick.model.manifest_sources import read_sources
 from tests.model.acme import (
     ARTIFACTS,
@@ -297,3 +298,22 @@ def test_a_source_without_end_is_named():
     for _ in range(1_000):
         type_ = {"list": type_}
     assert [f.code for f in found_in([schema("X@1", type_)])] == ["def.bad_value"]
+
+
+# ---- one mistake, one finding -----------------------------------------------------------------
+
+
+@pytest.mark.clause("K-07")
+def test_what_refers_to_a_broken_definition_is_not_blamed():
+    """MO-15: a schema that cannot be read is told; those that hold it are not told besides."""
+    found = errors_in(altered("noted", sizes=3))
+    assert ("def.unknown_field", named("Noted@1")) in [each[:2] for each in found]
+    assert "schema.unknown_ref" not in [code for code, _, _ in found]
+
+
+def test_a_ring_of_upcasts_leads_nowhere():
+    """X-20: looking for an arm behind upcasts ends, also where they lead back to themselves."""
+    ring = {"a": "b", "b": "a"}
+    assert not _leads_into(ring, "a", ["c"])
+    assert _leads_into({**ring, "b": "c"}, "a", ["c"])
+    assert not _leads_into({}, "a", ["c"])

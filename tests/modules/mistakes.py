@@ -113,6 +113,9 @@ MISTAKES = {
     "effect undeclared": Mistake(
         PAYS, ", effects=[Charge]", "", "TL201", 13, "Charge", "effects=[Charge]"
     ),
+    "effect in place of its outcome": Mistake(
+        PAYS, "| Charge.Settled", "| Charge", "TL302", 13, "no event", "Charge.Settled"
+    ),
     "effect misspelt": Mistake(
         PAYS, "(Charge(token", "(Chrage(token", "TL107", 16, "Chrage", "did you mean Charge?"
     ),

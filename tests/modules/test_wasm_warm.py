@@ -153,9 +153,10 @@ def test_one_more_than_there_are_places() -> None:
 NARROW = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-from tallystick.modules.wasm_engine import warm_engine
+from tallystick.modules.wasm_engine import interrupt, warm_engine
 from tests.modules.wasm_world import WasmRig, output, says, wat
 rig = WasmRig(wat("(global (mut i32) (i32.const 0))" + says(output(7))))
+interrupt()
 print(warm_engine(), rig.tick(rig.lane(pooled=False), None, 1).fuel > 0)
 """
 

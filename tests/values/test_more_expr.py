@@ -49,9 +49,11 @@ def test_a_loop_binds_plain_names(source: str):
     assert code_of(source, {"x": []}) == code_of("{% for a in x recursive %}{% endfor %}", {})
 
 
-def test_a_short_stack_is_a_fault_of_budget():
-    """PB-03: wherever the stack ends while compiling, the answer is P204 and no RecursionError."""
-    source = " + ".join(["1"] * 40)
+@pytest.mark.parametrize(
+    ("source", "value"), [(" + ".join(["1"] * 40), "40"), ("(" * 20 + "1" + ")" * 20, "1")]
+)
+def test_a_short_stack_is_a_fault_of_budget(source: str, value: str):
+    """PB-03: wherever the stack ends, parsing or later, the answer is P204: no RecursionError."""
 
     def compile_under(frames: int) -> str:
         if frames:
@@ -66,8 +68,8 @@ def test_a_short_stack_is_a_fault_of_budget():
     while frame is not None:
         depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
     most = sys.getrecursionlimit() - depth
-    answers = [compile_under(frames) for frames in range(most - 200, most - 40, 2)]
-    assert set(answers) == {"40", "P204"}
+    answers = [compile_under(frames) for frames in range(most - 500, most - 40, 4)]
+    assert set(answers) == {value, "P204"}
 
 
 @pytest.mark.clause("N-10", "X-12")

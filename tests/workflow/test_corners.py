@@ -107,6 +107,7 @@ def test_codecs_of_everything_that_can_be_annotated() -> None:
     ident = UUID(int=5)
     assert codec_of(Alias).value(str(ident)) == ident
     assert codec_of(typing.Any) == AS_IS
+    assert codec_of("Later") == AS_IS  # no type at all: the schema refuses it, not the codec
     assert codec_of(typing.Annotated[int, []]).value(3) == 3  # cannot be hashed
     for cls in (Plain, Packed):
         made: Any = cls(at=ident)
@@ -195,6 +196,23 @@ REFUSED = {
         ),
         "workflow.bad_event",
     ),
+    "an effect": (
+        (
+            "class Ask(Effect[Seen], executor='x'): a: int\n"
+            "@app.workflow(key='id', effects=[Ask])\n"
+            "def w(state: Seen | None, event: Go | Ask, ctx: Ctx) -> Seen: pass"
+        ),
+        "workflow.bad_event",
+    ),
+    "an effect received": (
+        (
+            "from tallystick import receive\n"
+            "class Ask(Effect[Seen], executor='x'): a: int\n"
+            "@app.workflow(key='id', effects=[Ask])\n"
+            "async def w(ctx: Flow, start: Go) -> int: await receive(Ask.Progress)"
+        ),
+        "workflow.bad_event",
+    ),
     "two of a name": (
         (
             "First = Go\nclass Go(Record): id: str\n@app.workflow(key='id')\n"
@@ -267,7 +285,7 @@ WIDE = (
 class Half(Record): part: int
 class Ask(Effect[Seen], executor="x", progress=list[int]): n: int
 @app.workflow(on=[On(Go, key="id", init=Seen(n=3)), On(More)], effects=[Ask])
-def w(state: Seen | Half, event: Go | More, ctx: Ctx) -> Seen | Half: return state
+def w(state: Seen | Half | None, event: Go | More, ctx: Ctx) -> Seen | Half: return state
 @app.workflow
 def single(state: Seen, event: More, ctx: Ctx) -> Seen: return state
 """
@@ -285,6 +303,22 @@ def test_the_rarer_options_reach_the_definitions() -> None:
     assert known["t/Ask@1"]["progress"] == "t/Ask.progress@1"
     assert known["t/Ask.progress@1"]["type"] == {"list": {"int": {}}}
     assert "key_schema" not in known["t/single@1"]
+    assert set(known["t/w.state@1"]["type"]["variant"]) == {"Seen", "Half"}
+
+
+def test_a_record_of_ours_keeps_its_name() -> None:
+    """K-03: a field that holds a receipt of ours refers to it; nobody writes it a second time."""
+    source = HEAD + (
+        "from tallystick.workflow.governance import Proposed\n"
+        "class Held(Record): got: Proposed | None = None\n"
+        "@app.workflow(key='id')\n"
+        "def w(state: Held | None, event: Go, ctx: Ctx) -> Held: return Held()\n"
+    )
+    bundle = bundle_of({"app.py": source.encode()})
+    known = {d["name"]: d for d in bundle.definitions() if "name" in d}
+    ours = "sys/GovernanceProposeReceipt@1"
+    assert known["t/Held@1"]["type"]["record"]["got"] == {"option": {"ref": ours}}
+    assert ours not in known
 
 
 # ---- a reducer's context --------------------------------------------------------------------
@@ -346,6 +380,33 @@ def test_a_reducer_has_children_reads_and_is_asked_to_stop() -> None:
     assert heard[-1] == ("cancel", None)
     world.send(app.More(id="a"))
     assert world.cell(app.parent, "a") is None
+    world.assert_replays()
+
+
+UNDECLARED = (
+    HEAD
+    + """
+class Work(Effect[Seen], executor="x"): n: int
+class Other(Effect[Seen], executor="x"): n: int
+@app.workflow(key="id", effects=[Other])
+def w(state: Seen | None, event: Go | Work.Settled, ctx: Ctx) -> Seen:
+    match event:
+        case Go():
+            ctx.effect(Work(n=1))
+        case Work.Failed(code=code):
+            ctx.log(code)
+    return Seen()
+"""
+)
+
+
+@pytest.mark.clause("K-05")
+def test_an_effect_that_nobody_declared_is_refused_to_the_code() -> None:
+    """K-05: the request goes out as it is, is judged by the kernel, and the refusal is heard."""
+    world, app = loaded(UNDECLARED)
+    world.send(app.Go(id="a"))
+    lines = [line for ticked in world.records(Ticked) for line in ticked.logs or ()]
+    assert [line["message"] for line in lines] == ["effect.undeclared"]
     world.assert_replays()
 
 

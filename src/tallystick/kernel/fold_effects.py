@@ -140,9 +140,9 @@ def _close_key(world: World, cell: Cell | None, record: records.ReceiptSettled) 
     """A key remembers its receipt; a denial frees it."""
     known = world.keyed.edit(record.intent)
     if known is not None and record.status == "denied":
+        assert cell is not None, "a key goes with its cell"
         world.keyed.remove(record.intent)
-        if cell is not None:
-            cell.keyed = without_bond(cell.keyed, record.intent)
+        cell.keyed = without_bond(cell.keyed, record.intent)
     elif known is not None:
         known.settled = record
         known.settled_seq = world.seq

@@ -270,4 +270,5 @@ Govern = (
     | MoveAlias
     | Activate
 )
-Input = Submit | Settle | Assume | Progress | Clock | Operate | Govern | TakeSnapshot
+Rarer = Assume | Progress | Clock | Operate | Govern | TakeSnapshot  # than what every order brings
+Input = Submit | Settle | Rarer

@@ -30,6 +30,7 @@ from tallystick.kernel.inputs import (
     Progress,
     Propose,
     Prove,
+    Rarer,
     RevokeGrant,
     RevokeKey,
     Settle,
@@ -57,10 +58,10 @@ def advance(world: World) -> Frame | None:
 
 def submit(world: World, given: Input) -> Frame:
     """The frame of one external input; raises Rejected or Unavailable, never mutates."""
-    # The two that every order brings are asked for first: matching a class costs more.
-    if type(given) is Submit:
+    # The two that every order brings are asked for first.
+    if isinstance(given, Submit):
         frame = submit_event(world, given)
-    elif type(given) is Settle:
+    elif isinstance(given, Settle):
         frame = settle.settle_receipt(world, given)
     else:
         frame = _submitted(world, given)
@@ -69,12 +70,8 @@ def submit(world: World, given: Input) -> Frame:
     return frame
 
 
-def _submitted(world: World, given: Input) -> Frame:
+def _submitted(world: World, given: Rarer) -> Frame:
     match given:
-        case Submit():
-            return submit_event(world, given)
-        case Settle():
-            return settle.settle_receipt(world, given)
         case Assume():
             return assume(world, given)
         case Progress():

@@ -117,8 +117,7 @@ class AsyncFlow:
 
     def keep(self, turn: Turn) -> None:
         """Remember the live flow behind a tick."""
-        if turn.live is None or turn.history is None:
-            return
+        assert turn.live is not None and turn.history is not None, "a turn has begun"  # noqa: PT018
         self._live[turn.cell, turn.history.digest] = turn.live
         while len(self._live) > self._size:
             self._live.popitem(last=False)[1].loop.close()

@@ -179,16 +179,14 @@ class Space:
         return top
 
     def _beside(self, inner: str, wanted: Any) -> types.ModuleType:
-        """A file of the artifact by its relative name."""
-        if inner in self._code.codes:
-            return self._load(inner)
-        # `from . import shapes`: the package itself holds the files beside this one.
-        package = types.ModuleType(inner)
+        """A file or folder of the artifact by its relative name, with the files asked for in it."""
+        known = self._code.codes
+        found = self._load(inner) if inner in known else types.ModuleType(inner)
         for part in wanted or ():
             beside = f"{inner}.{part}".strip(".")
-            if beside in self._code.codes:
-                setattr(package, part, self._load(beside))
-        return package
+            if beside in known and not hasattr(found, part):
+                setattr(found, part, self._load(beside))
+        return found
 
     def _vendored(self, name: str, wanted: Any) -> types.ModuleType:
         """A module of a vendored package, with the modules around it as Python has them."""

@@ -104,7 +104,7 @@ def _effects(flow: FlowSite, reach: list[Function], program: Program) -> Iterato
                 yield Site("TL204", call.lineno, "which effect this is, nobody can see", hint)
             elif name in known and name not in program.classes:
                 continue  # one of ours: declared below by name
-            elif name in known and _outside(str(name), program) and keyword(call, "key") is None:
+            elif name in known and _is_risky(str(name), call, program):
                 message = f"{name} has no key: asked twice it is done twice"
                 yield Site("TL205", call.lineno, message, 'add key="..." (K-47)')
     for name in asked(reach, program):
@@ -117,8 +117,9 @@ def _effects(flow: FlowSite, reach: list[Function], program: Program) -> Iterato
             yield Site("TL202", flow.line, message, "take it out of effects=[...]")
 
 
-def _outside(name: str, program: Program) -> bool:
-    return not program.is_forgiving(name)
+def _is_risky(name: str, call: ast.Call, program: Program) -> bool:
+    """True for a request that may be performed twice, and would matter twice."""
+    return keyword(call, "key") is None and not program.is_forgiving(name)
 
 
 def _is_parameter(given: ast.expr | None, function: Function) -> bool:

@@ -11,7 +11,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 OUTSIDE: Final = frozenset(["Http", "Blob", "File", "Shell", "Sql", "Llm", "Human", "Timer"])
 GOVERNANCE: Final = "tallystick.workflow.governance"  # its classes are effects by import
-FORGIVING: Final = frozenset(["Blob", "File", "Sql", "Human", "Timer"])  # repeating is harmless
 
 
 class Site(NamedTuple):
@@ -81,11 +80,9 @@ class Program:
         return {**dict.fromkeys([*sorted(OUTSIDE), *self.imported]), **own}
 
     def is_forgiving(self, name: str) -> bool:
-        """True for an effect that may be repeated."""
-        cls = self.classes.get(name)
-        if cls is None:
-            return name in FORGIVING
-        return any(k.arg == "idempotent" and _is_true(k.value) for k in cls.keywords)
+        """True for an effect of this file that may be repeated."""
+        said = self.classes[name].keywords
+        return any(k.arg == "idempotent" and _is_true(k.value) for k in said)
 
 
 def read_program(tree: ast.Module) -> Program:

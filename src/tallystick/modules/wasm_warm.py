@@ -35,7 +35,7 @@ _AREA: Final = "wasmtime_pooling_allocation_"
 
 def keep_warm(config: Config) -> bool:
     """Let an engine of this configuration keep places; False when it cannot be done here."""
-    if not _has_room(2 * PLACES * ADDRESSED_BYTES):
+    if sys.platform != "linux" or not _has_room(2 * PLACES * ADDRESSED_BYTES):
         return False
     try:
         names: Any = import_module("wasmtime._bindings")
@@ -57,8 +57,6 @@ def keep_warm(config: Config) -> bool:
 
 def _has_room(size: int) -> bool:
     """True when so many addresses may be reserved: the engine would end the process if not."""
-    if sys.platform != "linux":
-        return False
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         mmap.mmap(-1, size, flags=flags, prot=0).close()

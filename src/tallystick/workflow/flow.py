@@ -6,7 +6,7 @@ chance, and takes what was asked for since.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 from tallystick.model.abi import EffectRequest, EmittedEvent
 from tallystick.model.catalogue import Catalogue
@@ -23,7 +23,6 @@ class Flow(Asked):
     def __init__(self, catalogue: Catalogue, bundle: Bundle) -> None:
         super().__init__(catalogue, bundle, None)
         self._context = {}
-        self._is_heard = True
 
     def turn(self, catalogue: Catalogue, facts: dict[str, Any], at: int, seed: bytes) -> None:
         """Begin a delivery: its time, its chance, and nothing asked for yet.
@@ -31,15 +30,9 @@ class Flow(Asked):
         `facts` are those parts of the context that are the same for all ticks of a cell.
         """
         self._catalogue = catalogue
-        self._is_heard = True
         self._context = {**facts, "logical_now_ns": at}
         self._chance = Chance(seed)
         self.asked, self.emitted, self.logs, self.counts = [], [], [], {}
-
-    def detached(self) -> Self:
-        """Stop listening: what is asked from now on goes nowhere."""
-        self._is_heard = False
-        return self
 
     def ask(
         self,
@@ -50,8 +43,7 @@ class Flow(Asked):
         timeout_ns: int | None = None,
     ) -> None:
         """Ask for an effect under a correlation that the loop waits for."""
-        if self._is_heard:
-            self._ask(params, issuer_ref=corr, idempotency_key=key, timeout_ns=timeout_ns)
+        self._ask(params, issuer_ref=corr, idempotency_key=key, timeout_ns=timeout_ns)
 
     def child(self, wanted: Any, corr: str) -> None:
         """Ask for a child cell."""

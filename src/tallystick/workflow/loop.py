@@ -134,7 +134,6 @@ class Loop:
 
     def close(self) -> None:
         """Let the coroutines go; what they do on the way out goes nowhere."""
-        self.ctx = self.ctx.detached()
         for task in reversed(self._tasks):
             # An await or a stop on the way out is swallowed: nobody is left to tell.
             with suppress(BaseException):

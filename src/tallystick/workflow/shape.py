@@ -111,11 +111,6 @@ def effect_classes(spec: WorkflowSpec) -> list[Any]:
     return list(dict.fromkeys(found))
 
 
-def result_of(spec: WorkflowSpec) -> Any:
-    """The annotation of what an async workflow returns."""
-    return hints_of(spec.code).get("return")
-
-
 def key_type(spec: WorkflowSpec, shape: Shape) -> dict[str, Any] | None:
     """The type of the key, read from the first subscribed event that has one."""
     for on in subscriptions(spec, shape):
@@ -216,6 +211,10 @@ def _is_domain(member: Any) -> bool:
 def _arms(spec: WorkflowSpec, members: list[Any]) -> dict[str, type]:
     arms: dict[str, type] = {}
     for member in members:
+        if isinstance(member, EffectType):
+            message = f"{member.__name__} is an effect, and no event"
+            hint = f"name what comes of it: {member.__name__}.Settled; a flow awaits it"
+            raise BadDefinition(message, code="workflow.bad_event", hint=hint)
         if not _is_domain(member) or member is type(None):
             continue
         if not isinstance(member, type):

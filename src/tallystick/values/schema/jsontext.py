@@ -32,7 +32,6 @@ def parse_json(text: str | bytes) -> Any:
 
     The refusal is SchemaMismatch with a `value.*` code and one finding.
     """
-    # tidy: the hook has to see the list that it fills, so it stands inside.
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -40,9 +39,14 @@ def parse_json(text: str | bytes) -> Any:
             _refuse("bad_format", "", "UTF-8", f"byte {odd.start} is not")
     _measure(text)
     try:
-        return _READ(text)
+        value = _READ(text)
     except (_RepeatedError, json.JSONDecodeError):
-        pass  # read again, slowly, to say where
+        value = _told(text)  # read again, slowly, to say where
+    return value
+
+
+def _told(text: str) -> NoReturn:
+    """Refuse a text that cannot be read, or in which a key stands twice, with the place."""
     repeating: list[_Repeating] = []
 
     def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,10 +64,8 @@ def parse_json(text: str | bytes) -> Any:
         )
     except json.JSONDecodeError as bad:
         _refuse("bad_format", "", "JSON", f"{bad.msg} at {bad.pos}")
-    if repeating:
-        path, key = _place(value, "") or ("", repeating[0].key)
-        _refuse("duplicate_key", under(path, key), "keys that differ", describe(key))
-    return value
+    path, key = _place(value, "") or ("", repeating[0].key)
+    _refuse("duplicate_key", under(path, key), "keys that differ", describe(key))
 
 
 def _measure(text: str) -> None:

@@ -38,7 +38,7 @@ def references(node: Type, value: Any) -> tuple[Reference, ...]:
 
 
 def _found(node: Type, value: Any, at: str) -> Iterator[Reference]:
-    if value is None or not holds_secret(node):
+    if value is None or isinstance(node, Scalar) or not holds_secret(node):
         return
     match node:
         case Secret():
@@ -58,7 +58,5 @@ def _found(node: Type, value: Any, at: str) -> Iterator[Reference]:
                 yield from _found(inner, part, under(at, str(key)))
         case Option(inner) | Bounded(inner):
             yield from _found(inner, value, at)
-        case Scalar():
-            return
         case _:
             assert_never(node)

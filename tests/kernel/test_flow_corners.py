@@ -1,0 +1,111 @@
+"""Corners of flow control: authority is asked again at every release, and frames are bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallystick.kernel.drain import RELEASES_MAX
+from tallystick.kernel.inputs import Operate
+from tallystick.kernel.world import Settings
+from tallystick.model.frames import open_frame
+from tallystick.model.records import IntentReleased, ReceiptSettled
+from tallystick.values import canon
+from tests.kernel import mixed
+from tests.kernel.test_flows import BUDGET, SECOND, asked, end, flow, held, lab, wishes
+from tests.kernel.test_fork import child_rig
+from tests.rig import START_NS, Rig, check
+from tests.worlds import ASK, GO, go
+
+ONE = flow(max_open={"world": 1})
+
+
+def timed(late: str, **more: Any) -> list[dict[str, Any]]:
+    """Rules that allow an effect for a second, and then decide otherwise."""
+    early = f"{{{{ now_ns < {START_NS + SECOND} }}}}"
+    return [
+        {"id": "early", "when": {"effect": ASK}, "where": early, "decision": "allow"},
+        {"id": "late", "when": {"effect": ASK}, "decision": late, **more},
+        {"id": "rest", "decision": "allow"},
+    ]
+
+
+def denials(rig: Rig) -> list[str]:
+    settled = [each for each in rig.records(ReceiptSettled) if each.status == "denied"]
+    return [canon.decode(each.payload)["code"] for each in settled]
+
+
+@pytest.mark.clause("K-29")
+@pytest.mark.parametrize(
+    ("late", "code"),
+    [("deny", "policy.denied"), ("require_approval", "policy.approval_missing")],
+)
+def test_a_rule_that_changed_meanwhile_lets_nothing_out(late: str, code: str) -> None:
+    """06 section 1: what waited for room is judged under the time of its release."""
+    rig = lab(ONE, rules=timed(late))
+    wishes(rig, 1, 2)
+    assert (asked(rig), held(rig)) == (["1"], 1)
+    rig.pass_time(2 * SECOND)
+    end(rig, 1)
+    assert (asked(rig), held(rig)) == (["1"], 0)
+    assert denials(rig) == [code]
+    assert rig.records(IntentReleased) == []
+    check(rig)
+
+
+def test_one_frame_releases_so_many_and_no_more() -> None:
+    """11 section 4: what is denied at its release takes no room; the rest goes with the next."""
+    rig = lab(ONE, rules=timed("deny"))
+    many = RELEASES_MAX + 40
+    wishes(rig, *range(1, many + 2))
+    rig.pass_time(2 * SECOND)
+    assert held(rig) == many
+    end(rig, 1)
+    assert held(rig) == 0
+    frames = [open_frame(frame.body)[3] for frame in rig.journal.read(rig.world.id)]
+    denied = [sum(getattr(each, "status", "") == "denied" for each in made) for made in frames]
+    assert max(denied) == RELEASES_MAX
+    assert sum(denied) == many == len(denials(rig))
+    assert rig.verify().first is None
+
+
+def test_what_people_hold_gives_its_cost_back() -> None:
+    """06 section 4: cancelled before anybody said yes, it has used nothing of its budget."""
+    hold = [{"id": "big", "when": {"effect": ASK}, "decision": "require_approval"}]
+    paid = flow(budget={"name": "b", "cost": "4"})
+    rig = lab(paid, budgets=[BUDGET], rules=[*hold, {"id": "rest", "decision": "allow"}])
+    wishes(rig, 1)
+    assert rig.world.levels.budgets["b"][1:] == (0, 4)
+    ((intent, _),) = rig.world.intents.entries()
+    rig.do(Operate(rig.clock.sample(), "cancel", "alice", "no more", intent=intent))
+    rig.run()
+    assert rig.world.levels.budgets["b"][1:] == (0, 0)
+    check(rig)
+
+
+@pytest.mark.clause("K-41")
+@pytest.mark.invariant("I20")
+def test_a_cell_that_is_gone_is_not_spilled() -> None:
+    """K-41: its room in memory is given back with the others', and there is nothing to keep."""
+    rig = mixed.mixed_rig(Settings(resident_bytes_max=150))
+    for number in range(6):
+        rig.send(GO, go(f"c{number}", "gone" if number % 2 else "note"))
+    for number in range(12):
+        rig.send(GO, go(f"d{number}", "note"))
+    assert rig.world.resident_bytes <= 150
+    check(rig)
+
+
+@pytest.mark.clause("X-08")
+def test_what_a_fork_held_back_is_out_as_before() -> None:
+    """I7: released in the fork, an intent has the place in its flow that it had."""
+    rig = lab(ONE)
+    wishes(rig, 1, 2)
+    child = child_rig(rig, 1, None)
+    (out,) = [path for path, each in child.world.intents.entries() if each.hold["kind"] == "fork"]
+    child.do(Operate(child.clock.sample(), "release", "alice", "go on", intent=out))
+    child.run()
+    assert (asked(child), held(child)) == (["1"], 1)
+    end(child, 1)
+    assert (asked(child), held(child)) == (["1", "2"], 0)

@@ -1,0 +1,147 @@
+"""Corners of pinned cells: what they emit, what they are sent, who calls them (06 section 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tallystick.kernel.inputs import Activate
+from tallystick.model.records import CellUnpinned, Dropped, EventAdmitted, WorkflowFaulted
+from tallystick.modules.python import Outcome
+from tallystick.values import canon
+from tests.kernel.parcels import planned
+from tests.rig import Rig, bundle_of, check
+from tests.worlds import (
+    GO,
+    LAB,
+    LAB_ARMS,
+    NAT,
+    SPAWN,
+    TEXT,
+    ask,
+    go,
+    lab_authority,
+    lab_documents,
+    lab_function,
+    lab_workflow,
+    record,
+    schema,
+)
+
+CODE = ("t/code@1", "lab")
+KID = "t/kid@1"
+TOLD = "t/Told@1"
+OPEN = {"lifecycle": "process"}
+
+
+def telling(name: str, value: Any) -> Any:
+    """A deed that emits an event."""
+
+    def run(following: Any, _value: Any, _ctx: Any) -> Outcome:
+        return Outcome(following, events=[{"schema": name, "value": value}])
+
+    return run
+
+
+def spawning(following: Any, value: Any, _ctx: Any) -> Outcome:
+    payload = {"schema": GO, "value": canon.encode(go("k", "ask"))}
+    params = {"workflow": KID, "key": canon.encode("k"), "payload": payload, "caps": None}
+    return Outcome(following, effects=[{"effect": SPAWN, "params": params, "cap_slot": "flow"}])
+
+
+def world(*more: Any) -> Rig:
+    """A lab whose cells tell, spawn and wait."""
+    deeds = lab_function(
+        ask=lambda f, *_: Outcome(f, effects=[ask()]),
+        tell=telling(TOLD, {"n": 1}),
+        stranger=telling("t/Nowhere@1", {"n": 1}),
+        wrong=telling(TOLD, {"n": "one"}),
+        spawn=spawning,
+    )
+    made = lab_documents(*more, lab_workflow(KID), flow=OPEN, **lab_authority(KID))
+    return Rig(made, {CODE: deeds, ("t/code@1", "kid"): deeds})
+
+
+def change(rig: Rig, *more: Any, action: str = "pin") -> None:
+    """Switch to a bundle that differs by a limit and by `more`; open cells finish as they began."""
+    limits = {"effects_max": 7}
+    manifest, blobs = bundle_of(
+        lab_documents(*more, lab_workflow(KID), flow=OPEN, limits=limits, **lab_authority(KID))
+    )
+    sample, plan = rig.clock.sample(), planned(rig, action)
+    answer = rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "al", plan))
+    assert answer.kind == "activated"
+
+
+OLD = schema(TOLD, record(n=NAT))
+
+
+@pytest.mark.clause("X-20")
+def test_what_a_pinned_cell_tells_is_good_for_the_record() -> None:
+    """AG-24: a schema that the new bundle has not is still the cell's own; nobody hears of it."""
+    rig = world(OLD)
+    rig.send(GO, go("a", "ask"))
+    change(rig)
+    rig.send(GO, go("a", "tell"))
+    (told,) = [each for each in rig.records(EventAdmitted) if each.schema == TOLD]
+    assert told.to == ()
+    assert rig.records(WorkflowFaulted) == []
+    check(rig)
+
+
+@pytest.mark.parametrize("do", ["stranger", "wrong"])
+def test_a_pinned_cell_tells_by_its_own_schemas(do: str) -> None:
+    """AG-24: what neither bundle knows, and what does not fit, is a fault of the tick."""
+    rig = world(OLD)
+    rig.send(GO, go("a", "ask"))
+    change(rig, OLD)
+    rig.send(GO, go("a", do))
+    (fault,) = rig.records(WorkflowFaulted)
+    assert fault.code == "bad_output"
+    check(rig)
+
+
+def test_a_child_that_is_pinned_is_called_by_its_own_code() -> None:
+    """06 section 9: whoever spawns what is there already sends it an event of its own bundle."""
+    rig = world(OLD)
+    rig.send(GO, go("a", "spawn"))
+    assert rig.cell(KID, "k").status != "completed"
+    change(rig)
+    assert rig.cell(KID, "k").pin == rig.manifest
+    rig.send(GO, go("b", "spawn"))
+    assert rig.state(KID, "k")["log"] == ["ask", "ask"]
+    assert rig.records(CellUnpinned) == []
+    check(rig)
+
+
+MARK = "t/Mark@1"
+
+
+def marked(*kinds: str, **more: Any) -> list[Any]:
+    """The lab with one event more, which is of one of these kinds."""
+    kind = {"variant": {each: {"unit": {}} for each in kinds}}
+    ways = [{"event": name, "workflow": LAB, "key_field": "id"} for name in (GO, MARK)]
+    return lab_documents(
+        schema(MARK, record(id=TEXT, kind=kind)),
+        lab_arms={**LAB_ARMS, "Mark": MARK},
+        subscriptions=ways,
+        flow=OPEN,
+        **more,
+    )
+
+
+@pytest.mark.clause("X-20")
+def test_an_event_that_a_pinned_cell_cannot_read_is_lost_to_it() -> None:
+    """AG-27: a value of a newer kind has no way back to what the cell knows: it is unread."""
+    ends = lab_function(ask=lambda f, *_: Outcome(f, effects=[ask()]))
+    rig = Rig(marked("a"), {CODE: ends})
+    rig.send(GO, go("old", "ask"))
+    manifest, blobs = bundle_of(marked("a", "b", limits={"effects_max": 7}))
+    plan = planned(rig, "pin")
+    rig.do(Activate(rig.clock.sample(), manifest, manifest, rig.manifest, blobs, "al", plan))
+    for kind in "ab":
+        rig.send(MARK, {"id": "old", "kind": {"$tag": kind}})
+    assert rig.state(LAB, "old")["log"] == ["ask", "mark"]
+    assert [each.reason for each in rig.records(Dropped)] == ["unread"]
+    check(rig)
