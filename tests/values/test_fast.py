@@ -42,11 +42,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("_fast", "__pycache__")
     shutil.copytree(PACKAGE, folder / "tallystick", ignore=ignored)
     command = [sys.executable, str(ROOT / "scripts" / "build_fast"), "--codec-only"]
-    command += ["--into", str(folder / "tallystick" / "_fast")]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if built.returncode == 3:
-        pytest.skip(f"COMPILED CODEC NOT TESTED: {built.stderr.strip()}")
-    assert built.returncode == 0, built.stdout + built.stderr
+    command += ["--into", str(folder / "tallystick" / "_fast"), "--cache", str(folder / "kept")]
+    for before in (False, True):
+        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        if built.returncode == 3:
+            pytest.skip(f"COMPILED CODEC NOT TESTED: {built.stderr.strip()}")
+        assert built.returncode == 0, built.stdout + built.stderr
+        # The same sources again: nothing is compiled, and the build is as good.
+        found, _, total = built.stderr.partition("build_fast: ")[2].split()[:3]
+        assert total != "0"
+        assert found == (total if before else "0"), built.stderr
     return folder
 
 
