@@ -1,6 +1,6 @@
 """Playbooks with loops, joins, chains and deaths; `scripts/build_fast` plays them on both paths.
 
-The frames of worlds on a manual clock must be equal to the byte; of a whole node, what it ends with.
+The frames of worlds on a manual clock must be equal to the byte; of a node, what it ends with.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WIDE = HEAD + (
     "workload: {items: [1, 2, 3, 4, 5]}\nworkflow:\n"
     "  - {step: s, next: {spec: {mode: inclusive}, arcs: [{step: l}, {step: w}]}}\n"
     "  - step: l\n"
-    "    loop: {in: '{{ workload.items }}', iterator: it, spec: {mode: parallel, max_in_flight: 2}}\n"
+    "    loop: {in: '{{ workload.items }}', iterator: it, spec: {max_in_flight: 2}}\n"
     "    tool: {kind: noop}\n"
     "    set_ctx: {n: '{{ event.stats.success * 2 + (workload.items | sum) }}'}\n"
     "    next: {arcs: [{step: j}]}\n"
