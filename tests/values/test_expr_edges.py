@@ -170,7 +170,7 @@ def test_nesting_of_a_filled_value_is_bounded() -> None:
 def test_only_texts_are_expressions() -> None:
     """A source that is no text is refused, a value that is no text is itself."""
     with pytest.raises(ExpressionFault):
-        compile_expression(5)  # type: ignore[arg-type]  # what a careless caller may pass
+        compile_expression(5)
     assert compile_template(5).evaluate({}) == 5
 
 

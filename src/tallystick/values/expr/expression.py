@@ -105,10 +105,10 @@ class Template:
         return _fill(self._parts, scope, met, RESULT_MAX), tuple(met)
 
 
-def compile_expression(source: str, *, strict: bool = False) -> Expression:
+def compile_expression(source: Any, *, strict: bool = False) -> Expression:
     """One expression, written as `{{ expr }}` or bare.
 
-    Refuses text around it (P201) and what the language does not have (P201 to P204, P208).
+    Refuses what is no text (P205), text around it (P201) and what the language does not have (P201 to P204, P208).
     """
     if type(source) is not str:
         raise fault(TYPE, "an expression is a text")
