@@ -6,7 +6,7 @@ tick like any other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tallystick.errors import JournalCorrupt, TallyError
 from tallystick.model.abi import (
@@ -30,15 +30,6 @@ from tallystick.playbooks.trace import put_trace
 from tallystick.values import canon
 from tallystick.values.schema import Admitted
 
-if TYPE_CHECKING:  # the compiler's word that interpreted code may derive from a class
-    from mypy_extensions import mypyc_attr
-else:
-
-    def mypyc_attr(**_options: bool) -> Any:
-        """Nothing without the compiler."""
-        return lambda cls: cls
-
-
 ENGINE: Final = "builtin/1"
 STEP: Final = "sys/playbook.step@1"
 END: Final = "sys/PlayCancel@1"
@@ -59,7 +50,6 @@ _SLOTS: Final = {
 _FAULTS: Final = (TallyError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Builtin:
     """Runs the workflows of playbooks and reactions: no pure functions, no first state."""
 

@@ -108,7 +108,8 @@ class Template:
 def compile_expression(source: Any, *, strict: bool = False) -> Expression:
     """One expression, written as `{{ expr }}` or bare.
 
-    Refuses what is no text (P205), text around it (P201) and what the language does not have (P201 to P204, P208).
+    Refuses what is no text (P205), text around it (P201) and what the language does not have
+    (P201 to P204, P208).
     """
     if type(source) is not str:
         raise fault(TYPE, "an expression is a text")
