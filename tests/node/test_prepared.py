@@ -39,7 +39,7 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 1200})
         async with running(settings, Bank()) as node:
-            node.engine._pace = node.engine._pace._replace(prepared=16)
+            node.engine._rhythm = node.engine._rhythm._replace(prepared=16)
             world = await node.create("main", orders.bundle())
             live = node.engine.worlds[world].driver.world
             ahead = 0

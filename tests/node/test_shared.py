@@ -12,9 +12,9 @@ from tallystick.model.frames import GENESIS
 from tallystick.node import commits
 from tallystick.node.commits import Commits, Ways
 from tallystick.node.outlet import Outlet
-from tallystick.node.writer import Pace
+from tallystick.node.writer import Rhythm
 
-PACE = Pace(max_wait_ns=4_000_000)
+RHYTHM = Rhythm(max_wait_ns=4_000_000)
 
 
 class World:
@@ -43,7 +43,7 @@ def shared(told: list[str], **worlds: tuple[int, int]) -> Commits:
         is_quick=True, commit=lambda batch: [each.expect for each in batch]
     )
     made: Any = {name: World(name, *given, told) for name, given in worlds.items()}
-    return Commits(made, PACE, Ways(writer, Outlet(), lambda _: None, lambda act: act()))
+    return Commits(made, RHYTHM, Ways(writer, Outlet(), lambda _: None, lambda act: act()))
 
 
 @pytest.mark.invariant("I40")

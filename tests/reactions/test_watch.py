@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tallystick.reactions import tree
-from tallystick.reactions.settle import PATHS_MAX, Pace, Settle
+from tallystick.reactions.settle import PATHS_MAX, Patience, Settle
 from tallystick.reactions.tree import tree_id
 from tallystick.reactions.watch import MISSING, NO_CHANGE, VCS_BUSY, Settings
 from tests.reactions.watched import SECOND, Watched, changes, printed, words
@@ -41,7 +41,7 @@ def edit(here: Watched, path: str, text: str) -> None:
 def test_an_edit_is_one_batch_with_both_ids(here: Watched) -> None:
     """W1, W2: one edit settles for 200 ms and is one change with the node of before and after."""
     edit(here, "a.txt", "other")
-    assert here.run(Pace().settle_ns - 1) == []
+    assert here.run(Patience().settle_ns - 1) == []
     (batch,) = here.settle()
     (change,) = changes(batch)
     assert (change.path, change.change) == (b"a.txt", "modified")
@@ -135,7 +135,7 @@ def test_s12_a_storm_is_few_batches_and_loses_nothing(here: Watched) -> None:
 
 def test_hints_are_bounded() -> None:
     """W2: above 4096 dirty paths there are only directories, and none of them is lost."""
-    settled = Settle(Pace())
+    settled = Settle(Patience())
     settled.take(0)
     for at in range(20 * PATHS_MAX):
         settled.mark(b"d%d/e%d/f%d" % (at % 7, at % 300, at), 1)

@@ -10,7 +10,7 @@ from tallystick.reactions.document import load
 from tallystick.reactions.keys import fingerprint
 from tallystick.reactions.observation import Observation
 from tallystick.reactions.scan import Entry
-from tallystick.reactions.settle import Pace
+from tallystick.reactions.settle import Patience
 from tallystick.reactions.stamps import Stamps
 from tallystick.reactions.tree import Change, Tree, compare
 from tallystick.reactions.triggers import derive
@@ -109,7 +109,7 @@ class Watched:
             self.watcher.hint(path.encode() if isinstance(path, str) else path)
 
     def settle(self) -> list[Difference]:
-        return self.run(Pace().settle_ns + 50_000_000)
+        return self.run(Patience().settle_ns + 50_000_000)
 
     @property
     def cold(self) -> Tree:

@@ -18,7 +18,7 @@ from tallystick.journal.base import Ambiguous, Append, Fenced, Full, Head, Outco
 from tallystick.node.driver import Cut, Driver, Staged, Ticket, tickets_of
 from tallystick.node.hosted import Hosted
 from tallystick.node.outlet import Outlet, Parcel
-from tallystick.node.writer import Pace, Writer
+from tallystick.node.writer import Rhythm, Writer
 
 Write = Callable[[list[Append]], list[Outcome]]
 _SHARED: Final = 4  # so many times sooner a commit is cut when several worlds wait for it
@@ -36,11 +36,11 @@ class Ways(NamedTuple):
 class Commits:
     """The commits of all worlds of one engine."""
 
-    def __init__(self, worlds: dict[str, Hosted], pace: Pace, ways: Ways) -> None:
+    def __init__(self, worlds: dict[str, Hosted], rhythm: Rhythm, ways: Ways) -> None:
         self.disk_full = False
         self.flight: list[tuple[Hosted, Cut]] | None = None
         self._worlds = worlds
-        self._pace = pace
+        self._rhythm = rhythm
         self._ways = ways
         self._outlet = ways.outlet
 
@@ -55,12 +55,12 @@ class Commits:
         if not staged:
             return False
         oldest_ns = min(hosted.staged_ns for hosted in staged)
-        wait_ns = self._pace.max_wait_ns // (1 if len(staged) == 1 else _SHARED)
+        wait_ns = self._rhythm.max_wait_ns // (1 if len(staged) == 1 else _SHARED)
         if time.monotonic_ns() - oldest_ns >= wait_ns:
             return True
         frames = sum(len(hosted.driver.staged) for hosted in staged)
         size = sum(hosted.driver.staged_bytes for hosted in staged)
-        return frames >= self._pace.max_frames or size >= self._pace.max_bytes
+        return frames >= self._rhythm.max_frames or size >= self._rhythm.max_bytes
 
     def ahead(self, hosted: Hosted) -> list[Staged]:
         """What is decided in a world and not known to be durable, in order."""

@@ -39,7 +39,7 @@ from tallystick.node.driver import Driver, Staged, Ticket, awaited_ns, tickets_o
 from tallystick.node.hosted import Hosted
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
-from tallystick.node.writer import Pace, Writer
+from tallystick.node.writer import Rhythm, Writer
 
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -63,18 +63,18 @@ class Out(NamedTuple):
 class Engine:
     """One thread, all worlds; other threads only `offer` and `call`."""
 
-    def __init__(self, writer: Writer, pace: Pace, outlet: Outlet, out: Out) -> None:
+    def __init__(self, writer: Writer, rhythm: Rhythm, outlet: Outlet, out: Out) -> None:
         self.worlds: dict[str, Hosted] = {}
         self.outlet = outlet
         self.failed: TallyError | None = None
         self.draining = False  # no timers any more, so nothing begins by itself
         self.asleep = False  # nothing at all begins, until an input comes
-        self._pace = pace
+        self._rhythm = rhythm
         self._post = out.post
         self._ticked = out.ticked
         self._late = out.late
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        self._commits = Commits(self.worlds, pace, Ways(writer, outlet, out.post, self.call))
+        self._commits = Commits(self.worlds, rhythm, Ways(writer, outlet, out.post, self.call))
         self._ended = False
         self._again_ns = 0
         self._watchdog = Watchdog()
@@ -315,7 +315,7 @@ class Engine:
                 hosted.staged_ns = hosted.staged_ns or time.monotonic_ns()
                 if driver.world.seq - before >= CLOCK_MAX:
                     # Many are overdue, after a long stop: they drain at a bounded rate.
-                    pause = CLOCK_MAX * 1_000_000_000 // self._pace.catchup_rate
+                    pause = CLOCK_MAX * 1_000_000_000 // self._rhythm.catchup_rate
                     hosted.clock_after_ns = time.monotonic_ns() + pause
 
     # ---- snapshots --------------------------------------------------------------------------
@@ -324,12 +324,12 @@ class Engine:
         """True in a calm moment once so much was recorded behind the last one."""
         if hosted.driver.ingress or not self._inbox.empty():
             return self._overdue(hosted)
-        return hosted.lacks(self._pace.snapshot_every) and self._may_snap(hosted)
+        return hosted.lacks(self._rhythm.snapshot_every) and self._may_snap(hosted)
 
     def _overdue(self, hosted: Hosted) -> bool:
         """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
-        pace = self._pace
-        return hosted.lacks(pace.snapshot_every * pace.overdue) and self._may_snap(hosted)
+        rhythm = self._rhythm
+        return hosted.lacks(rhythm.snapshot_every * rhythm.overdue) and self._may_snap(hosted)
 
     def _may_snap(self, hosted: Hosted) -> bool:
         """Who only came to look writes nothing, nor does anybody else on a full disk."""
@@ -343,9 +343,9 @@ class Engine:
         now_ns = time.monotonic_ns()
         recorded = {hosted: hosted.recorded(now_ns) for hosted in self.worlds.values()}
         busy = sum(now_ns - hosted.busy_ns < _BUSY_NS for hosted in recorded)
-        part = self._pace.prepared if busy <= 1 else _SHARED
+        part = self._rhythm.prepared if busy <= 1 else _SHARED
         for hosted, records in recorded.items():
-            if hosted.lacks(self._pace.snapshot_every * 3 // 4) and self._may_snap(hosted):
+            if hosted.lacks(self._rhythm.snapshot_every * 3 // 4) and self._may_snap(hosted):
                 try:
                     prepare(hosted.driver.world, max(part, _FASTER * records))
                 except JournalCorrupt as why:

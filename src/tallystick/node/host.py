@@ -53,7 +53,7 @@ from tallystick.node.split import SplitJournal
 from tallystick.node.watching import Watching
 from tallystick.node.work import Work
 from tallystick.node.worlds import drop_unfinished, is_unfinished
-from tallystick.node.writer import Pace, Writer
+from tallystick.node.writer import Rhythm, Writer
 
 _COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
 
@@ -148,7 +148,7 @@ def _join(node: Node) -> None:
     def post(parcel: Parcel) -> None:
         node.loop.call_soon_threadsafe(node.released, parcel)
 
-    pace = Pace(
+    rhythm = Rhythm(
         config.journal.max_frames,
         config.journal.max_bytes,
         int(config.journal.max_wait_ms * 1_000_000),
@@ -156,7 +156,7 @@ def _join(node: Node) -> None:
         int(config.executors.of("timer")["catchup_rate"]),
     )
     out = Out(post, node.metrics.ticked, node.metrics.late)
-    node.engine = Engine(node.writer, pace, outlet, out)
+    node.engine = Engine(node.writer, rhythm, outlet, out)
     node.writer.broken = node.engine.break_off
     node.shares = Shares(node.engine, node.writer)
     node.reader = node.journal.reader()

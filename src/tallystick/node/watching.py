@@ -18,7 +18,7 @@ from tallystick.node.node import Node
 from tallystick.node.projected import Projected
 from tallystick.node.watch_counts import watch_gauges
 from tallystick.node.workspaces import Kept, Workspaces
-from tallystick.reactions.settle import Pace
+from tallystick.reactions.settle import Patience
 from tallystick.reactions.watch import Settings
 from tallystick.views.workspaces import workspace_body
 
@@ -112,10 +112,10 @@ class Watching:
 
     def _watch(self, kept: Kept) -> None:
         watch = self._node.config.watch
-        pace = Pace(
+        patience = Patience(
             watch.settle_ms * _MS, watch.max_settle_ms * _MS, int(watch.rescan_s * 1000) * _MS
         )
-        settings = Settings(pace, watch.ignore)
+        settings = Settings(patience, watch.ignore)
         lookout = Lookout(self._node, self.projected, kept, settings)
         self.lookouts[kept.workspace_id] = lookout
         lookout.start()

@@ -27,7 +27,7 @@ _QUICK_S: Final = 0.001
 _FORGET: Final = 1.05  # a disk that has become slower is believed after some dozens of commits
 
 
-class Pace(NamedTuple):
+class Rhythm(NamedTuple):
     """When a commit is cut, and how often a snapshot is taken.
 
     A snapshot waits for calm, but not longer than `overdue` times its interval: a start folds what

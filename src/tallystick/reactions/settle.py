@@ -17,7 +17,7 @@ PATHS_MAX: Final = 4096
 OVERFLOW, RESCAN, STARTUP, RULES = "overflow", "rescan", "startup", "rules_changed"
 
 
-class Pace(NamedTuple):
+class Patience(NamedTuple):
     """How long to wait, in ns."""
 
     settle_ns: int = 200_000_000
@@ -39,7 +39,7 @@ class Dirty(NamedTuple):
 class Settle:
     """The hints since the last look."""
 
-    pace: Pace
+    patience: Patience
     hinted: bool = True
     """Whether somebody gives hints at all."""
     _paths: set[bytes] = field(default_factory=set)
@@ -81,16 +81,17 @@ class Settle:
 
     def due_ns(self) -> int:
         """When the next look is due, if no further hint comes."""
-        again = self.pace.rescan_ns if self.hinted else self.pace.blind_ns
+        again = self.patience.rescan_ns if self.hinted else self.patience.blind_ns
         whole = 0 if self._whole_ns is None else self._whole_ns + again
         if self._first_ns is None:
             return whole
-        settled = min(self._last_ns + self.pace.settle_ns, self._first_ns + self.pace.settle_max_ns)
+        patience = self.patience
+        settled = min(self._last_ns + patience.settle_ns, self._first_ns + patience.settle_max_ns)
         return settled if self._whole_ns is None else min(settled, whole)
 
     def take(self, now_ns: int) -> Dirty:
         """Where to look now; the marks are cleared."""
-        again = self.pace.rescan_ns if self.hinted else self.pace.blind_ns
+        again = self.patience.rescan_ns if self.hinted else self.patience.blind_ns
         everything = self._whole_ns is None or now_ns >= self._whole_ns + again
         flags = self._flags | ({RESCAN} if everything and not self._flags else set())
         where = None if everything else frozenset(self._paths)

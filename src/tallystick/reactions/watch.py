@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 from tallystick.reactions import ignore, settle
 from tallystick.reactions.ignore import Ignore
 from tallystick.reactions.scan import FILE_BYTES_MAX, FileSystem, Scanned, Scanner
-from tallystick.reactions.settle import Dirty, Pace, Settle
+from tallystick.reactions.settle import Dirty, Patience, Settle
 from tallystick.reactions.tree import (
     DIRECTORY,
     EMPTY,
@@ -36,7 +36,7 @@ from tallystick.reactions.tree import (
 )
 
 VCS_BUSY, MISSING, NO_CHANGE = "vcs_busy", "missing", "no_change"
-USUAL: Final = Pace()
+USUAL: Final = Patience()
 BUSY_MAX_NS: Final = 60_000_000_000
 QUIET_NS: Final = 60_000_000_000
 VANISHED_MIN: Final = 20
@@ -76,7 +76,7 @@ class HintSource(Protocol):
 class Settings:
     """How one workspace is watched."""
 
-    pace: Pace = USUAL
+    patience: Patience = USUAL
     ignore: tuple[str, ...] = ()
     file_bytes_max: int = FILE_BYTES_MAX
 
@@ -108,7 +108,7 @@ class Watcher:
         self._files = files
         self._clock = clock
         self._settings = settings
-        self._settle = Settle(settings.pace)
+        self._settle = Settle(settings.patience)
         self._ignore = self._rules()
         self._scanner = Scanner(files, self._ignore, settings.file_bytes_max)
         self._before: Tree = EMPTY
@@ -223,7 +223,7 @@ class Watcher:
 
     def _wait(self, now_ns: int) -> Difference | None:
         """Look again soon; the first time it is said why nothing comes."""
-        self._again_ns = now_ns + self._settings.pace.settle_ns
+        self._again_ns = now_ns + self._settings.patience.settle_ns
         if self._busy_told:
             return None
         self._busy_told = True
