@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,11 @@ def test_an_idle_checkpoint_that_fails_does_not_end_the_writer(
     writer = Writer(journal, lambda _seconds, _frames: None)
     writer.start()
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while journal.asked < 2 and time.monotonic() < until:
             time.sleep(0.01)
         assert journal.asked >= 2
-        assert writer.later(lambda kept: kept.aliases()).result(30) == {}
+        assert writer.later(lambda kept: kept.aliases()).result(60) == {}
     finally:
         writer.stop()
         journal.close()
@@ -80,6 +81,36 @@ def test_a_writer_beside_which_commits_are_made_is_not_idle(
         writer._tidy()
         assert journal.idle
     finally:
+        journal.close()
+
+
+def test_work_that_nobody_waits_for_ends_nothing(tmp_path: Path) -> None:
+    """ND-30: cancelled while it waits in the queue it never begins; cancelled later it is done.
+
+    The writer goes on either way: whoever comes next is served.
+    """
+    journal = SqliteJournal(tmp_path)
+    writer = Writer(journal, lambda _seconds, _frames: None)
+    writer.start()
+    begun, held, seen = threading.Event(), threading.Event(), list[str]()
+
+    def slow(_journal: SqliteJournal) -> None:
+        begun.set()
+        assert held.wait(60)
+        seen.append("running")
+
+    try:
+        running = writer.later(slow)
+        queued = writer.later(lambda _: seen.append("queued"))
+        assert begun.wait(60)
+        assert not running.cancel(), "it has begun"
+        assert queued.cancel()
+        held.set()
+        assert writer.later(lambda kept: kept.aliases()).result(60) == {}
+        assert seen == ["running"]
+    finally:
+        held.set()
+        writer.stop()
         journal.close()
 
 

@@ -105,10 +105,12 @@ class Writer:
             return action(self.journal)
 
     def later(self, action: Callable[[SqliteJournal], Any]) -> Future[Any]:
-        """Use the journal on this thread, between commits."""
+        """Use the journal on this thread, between commits; cancelled in time, it never begins."""
         future: Future[Any] = Future()
 
         def act() -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # a result that nobody may set would end this thread
             try:
                 future.set_result(self.alone(action))
             except BaseException as why:  # noqa: BLE001 - carried to the thread that asked
