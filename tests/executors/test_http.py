@@ -144,6 +144,7 @@ def test_what_may_have_arrived_is_not_called_retryable() -> None:
     asyncio.run(run())
 
 
+# tidy: a clock, a server and three requests.
 def test_time_is_limited() -> None:
     """X-10: the setting, or the deadline of the job on the node's clock, whichever is sooner."""
 

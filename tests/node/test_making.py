@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +20,7 @@ from tallystick.model.frames import open_frame
 from tallystick.model.records import EventAdmitted
 from tallystick.node import host, reruns, whatif
 from tallystick.node.config import Config
+from tallystick.node.hosting import Hosting
 from tallystick.node.node import Node
 from tallystick.node.worlds import ForkOrder
 from tests import orders
@@ -159,11 +161,19 @@ def test_control_what_is_not_finished_is_kept(
     assert any(each.others for each in seen)
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("X-08")
-def test_a_name_is_promised_once(tmp_path: Path) -> None:
+def test_a_name_is_promised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """06 section 11: while a what-if is made its name is taken; one that is refused, or that its
     caller no longer waits for, leaves the name free and nothing behind.
     """
+    held, plain = threading.Event(), whatif.drawn
+
+    def drawn(*args: Any) -> Any:
+        assert held.wait(60), "it is being made for as long as it is looked at"
+        return plain(*args)
+
+    monkeypatch.setattr(reruns, "drawn", drawn)
 
     async def main() -> None:
         async with running(hurried(tmp_path), stuck()) as node:
@@ -181,6 +191,7 @@ def test_a_name_is_promised_once(tmp_path: Path) -> None:
             assert caught.value.code == "world.exists"
             making.cancel()
             await asyncio.wait([making])
+            held.set()
             with pytest.raises(Rejected):
                 await node.fork(ForkOrder(parent, "", seq=10_000), "made")
             assert await count() == before
@@ -199,20 +210,60 @@ def test_cancelled_between_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         async with running(hurried(tmp_path), stuck()) as node:
             parent = await parent_of(node)
             before = len(await node.read(lambda reader: reader.worlds()))
-            reached = asyncio.Event()
+            reached, left = asyncio.Event(), threading.Event()
 
             def pages(*args: object) -> Iterator[object]:
                 for count, head in enumerate(plain(*args)):  # type: ignore[arg-type]  # as given
                     if count == 2:
                         node.loop.call_soon_threadsafe(reached.set)
+                        assert left.wait(60), "its caller leaves before the next page"
                     yield head
 
             monkeypatch.setattr(reruns, "written", pages)
             making = asyncio.create_task(supposed(node, parent))
             await asyncio.wait_for(reached.wait(), 60)
             making.cancel()
+            left.set()
             await asyncio.wait([making])
             assert making.cancelled()
             assert len(await node.read(lambda reader: reader.worlds())) == before
+
+    asyncio.run(asyncio.wait_for(main(), 240))
+
+
+# tidy: one story, told in order.
+@pytest.mark.clause("X-08")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_caller_that_leaves_at_the_end_leaves_a_whole_world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """06 section 11: who leaves while the kernel makes the world does not leave a half behind: it
+    has its name, takes events, and is there after a restart.
+    """
+    door = {"create": "create", "fork": "fork", "what-if": "adopt"}[way]
+    plain = getattr(Hosting, door)
+    reached, left = threading.Event(), threading.Event()
+
+    def slowly(*args: Any) -> Any:
+        reached.set()
+        assert left.wait(60), "its caller leaves meanwhile"
+        return plain(*args)
+
+    async def main() -> None:
+        async with running(hurried(tmp_path), stuck()) as node:
+            parent = await parent_of(node)
+            monkeypatch.setattr(Hosting, door, slowly)
+            making = asyncio.ensure_future(WAYS[way](node, parent))
+            assert await asyncio.to_thread(reached.wait, 60)
+            making.cancel()
+            node.loop.call_soon(left.set)
+            await asyncio.wait([making])
+            assert making.cancelled()
+            assert node.promised == {}
+            made = node.resolve("made")
+            assert (await node.one(made, placed(node, "after"))).kind == "accepted"
+        async with running(hurried(tmp_path), stuck()) as node:
+            assert node.resolve("made") == made
+            assert await node.look(made, lambda live: live.cell_count) >= 1
 
     asyncio.run(asyncio.wait_for(main(), 240))

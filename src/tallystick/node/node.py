@@ -288,8 +288,7 @@ class Node:
 
     async def write(self, action: Callable[[SqliteJournal], T]) -> T:
         """Change what the journal keeps beside frames, between commits."""
-        found: T = await asyncio.wrap_future(self.writer.later(action))
-        return found
+        return await asyncio.wrap_future(self.writer.later(action))
 
     async def _frames(self, world: str, after: int, upto: int) -> list[Sealed]:
         return await self.read(lambda reader: list(reader.read(world, after, upto)))
@@ -344,13 +343,13 @@ class Node:
         return world
 
     async def host(self, world: str, make: Callable[[], Hosted]) -> None:
-        """Have a world that is made on the kernel's thread."""
+        """Have a world that is made on the kernel's thread: whole, also when its caller leaves."""
 
-        def act() -> int:
+        def act() -> None:
             hosted = self.engine.worlds[world] = make()
-            return hosted.driver.head.seq
+            self.loop.call_soon_threadsafe(self.welcome, world, hosted.driver.head.seq)
 
-        self.welcome(world, await self.on_kernel(act))
+        await self.on_kernel(act)
 
     def welcome(self, world: str, head: int) -> None:
         """A world is open: it may be offered to and read."""
@@ -399,11 +398,14 @@ class Node:
         self.promised[name] = None
         try:
             yield
-            self.names[name] = world
-        except Rejected:
-            await self.write(lambda journal: drop_unfinished(journal, world))
+        except (Rejected, asyncio.CancelledError):
+            await self.on_kernel(lambda: None)  # its making may be on its way yet
+            if world not in self.lanes:
+                await self.write(lambda journal: drop_unfinished(journal, world))
             raise
         finally:
+            if world in self.lanes:
+                self.names[name] = world
             del self.promised[name]
 
     def check_alias(self, name: str) -> None:

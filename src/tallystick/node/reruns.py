@@ -122,7 +122,8 @@ class Reruns:
             await node.host(order.child, lambda: node.hosting.adopt(order, made, head))
         except (DiskFull, asyncio.CancelledError):
             await node.on_kernel(lambda: None)  # a page may be on its way yet
-            await node.write(lambda journal: journal.drop_world(order.child))
+            if order.child not in node.lanes:
+                await node.write(lambda journal: journal.drop_world(order.child))
             raise
 
     def close(self) -> None:

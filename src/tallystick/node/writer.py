@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tallystick.errors import DiskFull, TallyError
 from tallystick.journal.base import Append, Outcome
@@ -104,9 +104,9 @@ class Writer:
         with self._lock:
             return action(self.journal)
 
-    def later(self, action: Callable[[SqliteJournal], Any]) -> Future[Any]:
+    def later(self, action: Callable[[SqliteJournal], T]) -> Future[T]:
         """Use the journal on this thread, between commits; cancelled in time, it never begins."""
-        future: Future[Any] = Future()
+        future: Future[T] = Future()
 
         def act() -> None:
             if not future.set_running_or_notify_cancel():
