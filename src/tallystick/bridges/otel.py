@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict, deque
+from contextlib import aclosing, suppress
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -68,25 +69,31 @@ class Tracing:
         self._links: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
         self._ticks: dict[str, deque[tuple[int, float]]] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
+        self._after: dict[str, int] = {}  # what was told of each world
         self._task: asyncio.Task[None] | None = None
         self._commits = 0
         self.lost = 0
 
     def start(self) -> None:
-        """Begin; from now on commits and ticks are timed, too."""
+        """Begin: what becomes durable from now on is told; commits and ticks are timed, too."""
         metrics = self._node.metrics
         metrics.on_commit, metrics.on_tick = self._committed, self._ticked
         self._node.linked = self.linked
+        self._begin()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Tell what is left, and end."""
+        """Tell what is durable and not told yet, in a moment at most, and end."""
         metrics = self._node.metrics
         metrics.on_commit = metrics.on_tick = self._node.linked = None
         tasks = [*self._readers.values(), *([] if self._task is None else [self._task])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EVERY_S):
+                for world in self._readers:
+                    await self._rest(world)
         await self.flush()
 
     def linked(self, event: bytes, traceparent: bytes) -> None:
@@ -99,20 +106,37 @@ class Tracing:
 
     async def _run(self) -> None:
         while True:
-            for world in list(self._node.engine.worlds):
-                if world not in self._readers:
-                    self._readers[world] = asyncio.create_task(self._read(world))
             await asyncio.sleep(EVERY_S)
+            self._begin()
             await self.flush()
 
+    def _begin(self) -> None:
+        """Read every world that is not read yet, from where it stands now."""
+        for world in list(self._node.engine.worlds):
+            if world not in self._readers:
+                self._after[world] = self._node.feed.head(world)
+                self._readers[world] = asyncio.create_task(self._read(world))
+
     async def _read(self, world: str) -> None:
-        after = self._node.feed.head(world)
         while world in self._node.engine.worlds:
-            async for item in self._node.feed.subscribe(world, after):
-                if item.kind == "frame":
-                    after = item.seq
-                    self.frame(world, item.body)
+            await self._follow(world)
             await asyncio.sleep(EVERY_S)  # too far behind: go on from where we were
+
+    async def _rest(self, world: str) -> None:
+        head = self._node.feed.head(world)
+        if self._after[world] < head:
+            await self._follow(world, head)
+
+    async def _follow(self, world: str, upto: int | None = None) -> None:
+        """Take in what becomes durable, until we are too slow for it or there."""
+        feed: Any = self._node.feed.subscribe(world, self._after[world])
+        async with aclosing(feed):
+            async for item in feed:
+                if item.kind == "frame":
+                    self._after[world] = item.seq
+                    self.frame(world, item.body)
+                if upto is not None and self._after[world] >= upto:
+                    return
 
     def frame(self, world: str, frame: Sealed) -> None:
         """Take in one durable frame."""
