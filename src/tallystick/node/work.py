@@ -59,6 +59,7 @@ class Work:
         self._leases = Leases()
         self._done: OrderedDict[str, Done] = OrderedDict()
         self._bell = asyncio.Event()
+        self.asking = 0  # workers that wait for a job now
         self._task = asyncio.create_task(self._run())
 
     async def open(self, world: str) -> None:
@@ -121,9 +122,11 @@ class Work:
         """Until a job comes, the worker leaves, or the time is over."""
         ring = asyncio.ensure_future(self._bell.wait())
         whom: set[asyncio.Future[Any]] = {ring} if gone is None else {ring, gone}
+        self.asking += 1
         try:
             await asyncio.wait(whom, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.asking -= 1
             ring.cancel()
 
     async def _take_back(self, leases: list[Lease]) -> None:
