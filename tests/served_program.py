@@ -15,7 +15,7 @@ NAMES = [f"o-{number}" for number in range(5)]
 
 def lines() -> list[str]:
     """What became of each order."""
-    return asyncio.run(asyncio.wait_for(_served(), 120))
+    return asyncio.run(asyncio.wait_for(_served(), 240))
 
 
 async def _served() -> list[str]:

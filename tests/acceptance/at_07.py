@@ -44,7 +44,7 @@ def _shuffled(bench: Bench, till: Till, names: list[str]) -> int:
     """Take every job first, then answer in another order, each body naming another bill."""
     jobs = []
     while len(jobs) < len(names):
-        found = till.lease(100, lease_ms=900_000)
+        found = till.lease(100, lease_ms=900_000, wait_ms=30_000)
         assert found, f"only {len(jobs)} of {len(names)} jobs came"
         jobs += found
     bench.random.shuffle(jobs)

@@ -29,6 +29,7 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
                 till.bill(*names, kind=kind)
                 for job, value in zip(_all(till, len(BAD)), BAD, strict=True):
                     statuses.append(till.settle(job, receipt(job, value)))
+            place.ran()
             with_word = [cell(place, "kit/bill@1", name) for name in names]
             without = [cell(place, "kit/slip@1", name) for name in names]
             after = {n: s for n, s in states(place, "kit/bill@1").items() if n in before}
@@ -56,7 +57,7 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
 def _all(till: Till, count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while len(found) < count:
-        came = till.lease(100, wait_ms=5000)
+        came = till.lease(100, wait_ms=30_000)
         assert came, f"only {len(found)} of {count} jobs came"
         found += came
     return found

@@ -22,6 +22,7 @@ def run(bench: Bench) -> dict[str, Any]:
         place.start()
         place.send("o1", 2, "http://127.0.0.1:1/")
         assert place.tally("world", "create", "side", "--bundle", str(place.bundle)).returncode == 0
+        place.ran()
         before = (place.root()["root"], _names(place))
         statuses: Counter[str] = Counter()
         let_in = []

@@ -64,7 +64,7 @@ def _played(place: Place, name: str, guard: str) -> tuple[int, Any]:
 
 def _end(place: Place, name: str) -> list[str]:
     """How an execution ended, and the steps that were run."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         found = place.get(f"/executions/{name}")
         if found["status"] not in ("running", "waiting"):

@@ -31,6 +31,7 @@ def run(bench: Bench) -> dict[str, Any]:
         single = stream(place, wait_s, count=count, rate=bench["rate"], lines=LINES)
         many = bench["batches"] * BATCH
         batched = stream(place, wait_s, count=many, batch=BATCH, lines=FEW)
+        place.ran(wait_s)
         coins = sum(state["coins"] for state in states(place, "kit/purse@1").values())
         fresh = _fresh(place, bench)
     return {

@@ -44,6 +44,7 @@ def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
         place.kill()
         start_s = place.start(600)
         started_kb = memory_kb(place.node_pid())
+        place.ran(PATIENCE_S)
         took, wrong = _visit(place, bench)
         found = {
             "cells": place.ask("GET", "/v1/worlds/main")[1]["cells"],

@@ -24,6 +24,7 @@ def run(bench: Bench) -> dict[str, Any]:
         before = place.root()["seq"]
         _operate(place, "resume")
         _send(place, [(name, 1) for name in cold])
+        place.ran()
         found = _waited(place, before)
         seen = states(place, FLOW)
         place.stop()

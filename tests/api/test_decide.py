@@ -72,7 +72,7 @@ def test_people_decide(tmp_path: Path) -> None:
             assert why["reason"]["text"] == "held: approval"
             done = await decide(served, f"{path}/approve", "bob", "decide", comment="fine")
             assert done[0] == 202
-            assert await served.node.quiet(world, 20_000)
+            assert await served.node.quiet(world, 60_000)
             assert await phase(served.node, world, "a") == "paid"
             assert len(bank.asked) == 1
             status, said = await decide(served, f"{path}/approve", "bob", "decide")

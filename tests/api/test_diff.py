@@ -79,4 +79,4 @@ def test_a_what_if_is_compared_with_its_parent(tmp_path: Path) -> None:
             status, told = await ask("PUT", "/v1/aliases/prod", {"world": "idea"})
             assert (status, told["code"]) == (409, "world.synthetic")
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))

@@ -31,7 +31,7 @@ async def get(served: Served, path: str, status: int = 200) -> Any:
 async def filled(served: Served, count: int = 5) -> None:
     for n in range(count):
         await served.send(f"o{n}")
-    await served.node.quiet(served.node.resolve("main"), 10_000)
+    await served.node.quiet(served.node.resolve("main"), 60_000)
 
 
 WORLD_ROW = {

@@ -125,7 +125,7 @@ def test_the_true_receipt_settles_once(tmp_path: Path) -> None:
             body = sealed(served.node.resolve("main"), row)
             settled = await served.http.post(f"{W}/receipts", json=body)
             assert (settled.status_code, settled.json()["status"]) == (202, "settled")
-            await served.node.quiet(served.node.resolve("main"), 5_000)
+            await served.node.quiet(served.node.resolve("main"), 60_000)
             before = await served.root()
             again = await served.http.post(f"{W}/receipts", json=body)
             assert (again.status_code, again.json()["status"]) == (200, "duplicate")

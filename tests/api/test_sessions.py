@@ -69,7 +69,7 @@ def test_a_code_opens_one_session_and_both_halves_are_needed(tmp_path: Path) -> 
                     assert refused.status_code == 401, headers
                     assert (await page.get("/v1/none", headers=headers)).status_code == 401
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.clause("X-24")
@@ -108,7 +108,7 @@ def test_a_session_writes_from_our_own_page_and_ends(tmp_path: Path) -> None:
                 none = await page.delete("/v1/session", headers=local)
                 assert none.json()["code"] == "auth.no_session", "a token is no session"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 def test_codes_and_sessions_end_by_time() -> None:

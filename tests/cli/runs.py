@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tallystick
-from tallystick.cli.client import live_node
+from tallystick.cli.client import SocketClient, live_node
 from tallystick.cli.main import main
+from tallystick.cli.request import Request
 
 
 class Ran(NamedTuple):
@@ -89,8 +90,19 @@ class Live:
         raise AssertionError(f"not seen in time; the node said: {self.log}")
 
     def run(self, *words: str, stdin: str = "") -> Ran:
-        """A command about this node."""
-        return tally(*words, "--data", str(self.data), stdin=stdin)
+        """A command about this node; what was sent has run when it returns."""
+        done = tally(*words, "--data", str(self.data), stdin=stdin)
+        if "send" in words and done.code == 0:
+            self._ran(words[words.index("-w") + 1] if "-w" in words else "main")
+        return done
+
+    def _ran(self, world: str) -> None:
+        """Wait until no cell is ready: an event is acknowledged before its ticks run."""
+        found = live_node(self.data)
+        if found is not None:
+            stats = Request("GET", f"/v1/worlds/{world}/stats")
+            with contextlib.closing(SocketClient(*found)) as client:
+                self.wait(lambda: json.loads(client.ask(stats).body)["ready"] == 0)
 
     def json(self, *words: str, stdin: str = "") -> Any:
         """The answer of a command that has to succeed."""

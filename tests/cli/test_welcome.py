@@ -46,7 +46,7 @@ def test_a_link_is_told_once_there_are_pages(
                 assert (began.status_code, began.json()["principal"]) == (201, "local")
         assert opened == [], "nobody sits at a terminal here"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 def test_serve_takes_no_open(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 def test_a_stopped_worker_loses_its_lease(crew: Crew):
     """ND-16: SIGSTOP past the lease: a later attempt settles; the late receipt is refused."""
     (crew.folder / "hold").touch()
-    first = crew.worker(lease_s=1.0)
+    first = crew.worker(lease_s=3.0)
     crew.place("o-1")
     crew.node.wait(lambda: len(crew.calls()) == 1)
     first.send_signal(signal.SIGSTOP)
@@ -131,12 +131,12 @@ def test_a_stopped_worker_loses_its_lease(crew: Crew):
 def test_outcomes_of_a_worker_reach_the_cell(crew: Crew):
     """04 section 10: ok, error and a crash are receipts; a renewed lease outlives its length."""
     (crew.folder / "hold").touch()
-    worker = crew.worker(lease_s=2.0)
+    worker = crew.worker(lease_s=6.0)
     for order in ("good", "bad", "crash"):
         crew.place(order)
     crew.node.wait(lambda: len(crew.calls()) == 3)
     began = time.monotonic()
-    crew.node.wait(lambda: time.monotonic() > began + 4.5)
+    crew.node.wait(lambda: time.monotonic() > began + 7)
     assert [row["attempts"] for row in crew.node.json("effect", "ls")["items"]] == [1, 1, 1]
     (crew.folder / "hold").unlink()
     assert crew.ended("good")["state"] == {"ref": "pay-good-1"}, "renewed: still the first attempt"

@@ -39,7 +39,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         given = Submit(node.clock.sample(), each.schema, each.plain, "native")
                         await node.offer(world, given)
                 # Timers and asks may stay open; what is ready has run.
-                await node.quiet(world, 500)
+                while await node.look(world, lambda live: bool(live.ring)):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.01)
         finally:
             await close_node(node, 0)
 

@@ -95,7 +95,8 @@ async def serving(
         yield site
     finally:
         server.close()
-        await asyncio.sleep(0.01)  # a connection that was just taken becomes a task first
+        for _ in range(10):  # a connection that was just taken becomes a task first
+            await asyncio.sleep(0)
         waiting = [task for task in tasks if task is not None]
         for task in waiting:
             task.cancel()

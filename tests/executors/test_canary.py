@@ -44,7 +44,7 @@ async def settled(node: Node, world: str, ident: str) -> dict[str, Any]:
         cell = live.cell(CellId(canary_world.CALLER, canon.encode(ident)))
         return None if cell is None else canon.decode(live.state_of(cell))
 
-    for _ in range(600):
+    for _ in range(1_200):
         state = await node.look(world, ask)
         if state is not None and state["status"] != "asked":
             return state

@@ -139,19 +139,23 @@ def main(files):
 
 
 SHARERS = """
-import os, time
+import os
 def main(count, each):
-    kids = []
+    holds, told = os.pipe()
+    over, end = os.pipe()
     for _ in range(count):
-        kid = os.fork()
-        if not kid:
+        if not os.fork():
+            os.close(end)
             held = bytearray(each)
             held[:: 4096] = b"x" * len(held[:: 4096])
-            time.sleep(2)
+            os.write(told, b"x")
+            os.read(over, 1)  # all of them hold theirs until the last one does
             os._exit(0)
-        kids.append(kid)
-    for kid in kids:
-        os.waitpid(kid, 0)
+    for _ in range(count):
+        os.read(holds, 1)
+    os.close(end)
+    for _ in range(count):
+        os.wait()
     return count
 """
 

@@ -46,7 +46,7 @@ async def changed(served: Any, name: str, bundle: Bundle) -> dict[str, Any]:
     value = {"name": name, "bundle": put.json()["hash"]}
     body = {"schema": "self/Change@1", "value": value}
     assert (await served.http.post(f"{W}/events", json=body)).status_code == 202
-    assert await served.node.quiet(served.node.resolve("main"), 30_000)
+    assert await served.node.quiet(served.node.resolve("main"), 60_000)
     shown = await served.http.get(f"{W}/cells/self%2Fdeploy@1/{name}")
     found: dict[str, Any] = shown.json()["state"]
     return found

@@ -25,7 +25,7 @@ def test_why_outlives_the_policy(tmp_path: Path) -> None:
         async with governed(tmp_path, app(authority=authority, **GOVERNANCE), printer) as served:  # type: ignore[arg-type]
             world = served.node.resolve("main")
             await sold(served, "a", 500)
-            await served.node.quiet(world, 20_000)
+            await served.node.quiet(world, 60_000)
             (row,) = (await served.http.get(f"{W}/effects?status=all")).json()["items"]
             assert (row["status"], row["effect"]) == ("denied", PRINT)
             before = (await served.http.get(f"{W}/effects/{row['intent']}/why")).json()
@@ -38,7 +38,7 @@ def test_why_outlives_the_policy(tmp_path: Path) -> None:
             after = (await served.http.get(f"{W}/effects/{row['intent']}/why")).json()
             assert after["judged"] == before["judged"]
             await sold(served, "a", 500)
-            await served.node.quiet(world, 20_000)
+            await served.node.quiet(world, 60_000)
             rows = (await served.http.get(f"{W}/effects?status=all")).json()["items"]
             assert sorted(each["status"] for each in rows) == ["denied", "ok"]
 

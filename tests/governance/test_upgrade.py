@@ -79,12 +79,12 @@ def test_an_upgrade_over_http(tmp_path: Path) -> None:
             assert said["blockers"][1][1]["effect"] == PRINT
             assert await served.root() == before
             printer.paper.set()
-            assert await served.node.quiet(served.node.resolve("main"), 20_000)
+            assert await served.node.quiet(served.node.resolve("main"), 60_000)
             status, said = await ask(served, "bob", "post", f"/proposals/{ident}/apply")
             assert (status, said["status"]) == (202, "applied"), said
             assert said["checkpoint"] >= said["seq"]
             await sold(served, "a", 10)
-            await served.node.quiet(served.node.resolve("main"), 20_000)
+            await served.node.quiet(served.node.resolve("main"), 60_000)
             assert await cents(served, "a") == 21, "one by the old code, ten by the new"
 
             status, said = await ask(served, "bob", "post", f"/proposals/{beside}/apply")
@@ -183,7 +183,7 @@ def test_shadow_and_prove_over_http(tmp_path: Path) -> None:
             await sold(served, "a", 10)
             assert (await cents(served, "c"), await cents(served, "a")) == (510, 40)
             printer.paper.set()
-            assert await served.node.quiet(served.node.resolve("main"), 20_000)
+            assert await served.node.quiet(served.node.resolve("main"), 60_000)
             assert (await served.http.get(f"{W}/pins")).json()["count"] == 0
             replay = (await served.http.post(f"{W}/replay", json={"from_seq": 0})).json()
             assert replay["ok"], replay

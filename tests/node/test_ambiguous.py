@@ -34,7 +34,7 @@ def lose(node: Node, act: Callable[..., list[Outcome]]) -> list[int]:
 
 async def sent(node: Node, world: str) -> tuple[list[Any], int]:
     answers = await node.offer(world, placed(node, "o-1", b"k"))
-    await node.quiet(world, 10_000)
+    assert await node.quiet(world, 50_000)
     cells = await node.look(world, lambda live: live.cell_count)
     return answers, cells
 
@@ -63,7 +63,7 @@ def test_what_landed_counts_and_what_did_not_is_sent_once_more(
             assert found["ok"], found["first_bad"]
             assert await node.look(world, lambda live: live.cell_count) == 2
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.clause("X-07")
@@ -86,4 +86,4 @@ def test_another_head_means_another_owner(tmp_path: Path) -> None:
             assert (answer.code, answer.status) == ("world.moved", 503)
             assert node.worlds() == {}, "it is dropped here, and never retried"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))

@@ -122,11 +122,11 @@ def test_a_busy_world_is_upgraded(tmp_path: Path) -> None:
             made = await node.governing.apply(world, ident, asker, trial=Trial())
             assert made["status"] == "applied"
             await load.more(KEYS)
-        assert await node.quiet(world, 20_000)
+        assert await node.quiet(world, 60_000)
         sums = [await total(node, world, f"k{n}") for n in range(KEYS)]
         assert sum(sums) == load.sent
         await node.one(world, Submit(node.clock.sample(), "t/Go@1", {"key": "k0", "n": 5000}))
-        assert await node.quiet(world, 20_000)
+        assert await node.quiet(world, 60_000)
         assert await total(node, world, "k0") == sums[0] + 1, "the new code runs"
         (plan,) = await node.read(lambda reader: _plans(reader, world))
         assert len(plan) == KEYS

@@ -36,7 +36,7 @@ async def there(node: Node, world: str, digest: bytes) -> bool:
 
 async def order(node: Node, world: str, name: str) -> None:
     await node.offer(world, placed(node, name))
-    assert await node.quiet(world, 30_000)
+    assert await node.quiet(world, 60_000)
 
 
 @pytest.mark.clause("K-44")
@@ -70,7 +70,7 @@ def test_orphans_go_while_the_node_serves(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank()) as node:
             assert (await node.ops.verify(world))["ok"]
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.clause("K-44")
@@ -107,7 +107,7 @@ def test_what_is_named_between_marking_and_sweep_stays(
             assert not await there(node, world, other)
             assert await there(node, world, wanted[0]) is not forgets
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 def test_what_is_decided_and_not_durable_is_seen(tmp_path: Path) -> None:
@@ -126,4 +126,4 @@ def test_what_is_decided_and_not_durable_is_seen(tmp_path: Path) -> None:
             await order(node, world, "o-2")
             assert await node.on_kernel(lambda: node.engine.ahead(hosted)) == []
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))

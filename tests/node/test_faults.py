@@ -20,7 +20,7 @@ from tests.node.rig import Bank, config, phase, placed, running
 
 
 def go(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, 120))
+    return asyncio.run(asyncio.wait_for(main, 240))
 
 
 def calm(_deed: Deed) -> None:
@@ -57,12 +57,12 @@ def test_after_a_failed_sync_nobody_is_told_yes(tmp_path: Path) -> None:
             async with running(config(tmp_path), bank, vfs=vfs.name) as node:
                 world = await node.create("main", orders.bundle())
                 await node.offer(world, placed(node, "good"))
-                assert await node.quiet(world, 30_000)
+                assert await node.quiet(world, 60_000)
                 asked = len(bank.asked)
                 vfs.judge = no_sync
                 found = await placed_all(node, world, [f"bad-{i}" for i in range(20)])
                 assert all(isinstance(f, SyncFailed) for f in found), found
-                failed = await asyncio.wait_for(node.stopped, 10)
+                failed = await asyncio.wait_for(node.stopped, 60)
                 assert isinstance(failed, TallyError)
                 assert failed.exit_code == 3
                 with pytest.raises(SyncFailed):
@@ -124,7 +124,7 @@ class Gate:
 
 
 async def status_is(node: Node, wanted: str) -> bool:
-    for _ in range(500):
+    for _ in range(3_000):
         if node.status() == wanted:
             return True
         await asyncio.sleep(0.02)
@@ -155,7 +155,7 @@ def test_a_full_disk_refuses_new_events_and_ends_by_itself(
             vfs.judge = calm
             assert await status_is(node, "ok")
             await node.one(world, placed(node, "after"))
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             assert await phase(node, world, "before") == "paid"
             assert await phase(node, world, "full-0") is None
             assert (await node.ops.replay(world))["ok"]

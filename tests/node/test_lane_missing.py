@@ -33,7 +33,7 @@ class Missing:
 
 async def sent(node: Node, world: str, schema: str, value: Any) -> Any:
     (answer,) = await node.offer(world, Submit(node.clock.sample(), schema, value))
-    await node.quiet(world, 5000)
+    await node.quiet(world, 60_000)
     return answer
 
 
@@ -73,7 +73,7 @@ def test_only_the_cell_that_needs_the_engine_waits(tmp_path: Path) -> None:
                 node.clock.sample(), "resume", "me", "installed", FLOW, canon.encode("a")
             )
             await node.offer(counter, verb)
-            await node.quiet(counter, 5000)
+            await node.quiet(counter, 60_000)
             assert await status(node, counter, FLOW, "a") == "running"
         finally:
             await close_node(node)

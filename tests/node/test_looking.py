@@ -33,4 +33,4 @@ def test_an_epoch_begins_with_the_first_write(tmp_path: Path) -> None:
         assert written.seq > first.seq
         assert (await head(False)).epoch == written.epoch + 1
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))

@@ -91,7 +91,7 @@ async def waiting(node: Node, world: str) -> None:
     """An execution that waits, and whose workload the disk loses then."""
     await request(node, world, TEXT, workload=WORKLOAD)
     await until(node, world, "waiting")
-    await node.quiet(world, 5000)
+    await node.quiet(world, 60_000)
     await lose(node)
 
 
@@ -180,7 +180,7 @@ def test_control_a_decision_on_absence_diverges(
         async with playing(tmp_path, enabled=PLAIN) as (node, world):
             await waiting(node, world)
             await send(node, world, "sys/PlayCtxPatch@1", APPROVED)
-            await node.quiet(world, 5000)
+            await node.quiet(world, 60_000)
             assert len(await faults(node, world)) == 1
             await put_back(node, world)
             return await node.ops.verify(world, "replay")

@@ -76,7 +76,7 @@ async def only_one_stops(node: Node, world: str, other: str) -> None:
     assert caught.value.where == {"blob": canon.text_of(DIGEST)}
     at = await node.look(world, lambda live: live.head)
     await node.offer(other, placed(node, "beside"))
-    assert await node.quiet(other, 30_000)
+    assert await node.quiet(other, 60_000)
     assert await phase(node, other, "beside") == "paid"
     assert await node.look(world, lambda live: live.head) == at
     assert node.status() == "degraded"
@@ -114,7 +114,7 @@ def test_an_intent_whose_parameters_are_lost_stops_its_world_alone(tmp_path: Pat
             await goes_on(node, world, "paid")
         assert [job.params["token"] for job in bank.asked] == ["beside", LARGE]
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.pure_only
@@ -140,7 +140,7 @@ def test_what_may_not_be_tried_again_waits_for_its_parameters_too(
         assert keys == ["beside", LARGE]
         assert bank.asked[-1].attempt == 1  # of another intent: the one of unknown fate is over
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.pure_only
@@ -166,7 +166,7 @@ def test_a_job_that_waits_by_name_stops_its_world_when_its_turn_comes(
             await only_one_stops(node, world, other)
             await goes_on(node, world, "paid")
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 @pytest.mark.pure_only
@@ -186,4 +186,4 @@ def test_control_a_driver_that_raises_ends_the_engine_of_all(
             assert why is not None
             assert why.code == "journal.blob_lost"
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 240))

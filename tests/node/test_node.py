@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("free_loop")
 
 
 def go(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, 120))
+    return asyncio.run(asyncio.wait_for(main, 240))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_orders_are_charged_and_a_second_start_goes_on(tmp_path: Path) -> None:
             world = await node.create("main", orders.bundle())
             answers = await node.offer(world, *[placed(node, f"o-{i}") for i in range(20)])
             assert [a.kind for a in answers] == ["accepted"] * 20
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             assert await phase(node, world, "o-7") == "paid"
             before = await node.look(world, lambda live: (live.seq, root(live)))
         assert len(bank.asked) == 20
@@ -84,7 +84,7 @@ def test_a_full_lane_refuses_at_once_and_loses_nothing(tmp_path: Path) -> None:
             accepted = len(found) - len(refused)
             assert {f.code for f in refused} == {"ingress.busy"}  # type: ignore[attr-defined]
             assert accepted >= 10
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             cells = await node.look(world, lambda live: live.cell_count)
             assert cells == accepted + 1, "each accepted order has its cell, and the ledger"
 
@@ -124,12 +124,13 @@ def test_a_hung_executor_times_out_and_is_told_to_stop(tmp_path: Path) -> None:
         async with running(config(tmp_path), bank) as node:
             world = await node.create("main", bundle)
             await node.offer(world, placed(node, "o-1"))
-            for _ in range(1000):
+            for _ in range(6_000):
                 if await phase(node, world, "o-1") == "refused":
                     break
                 await asyncio.sleep(0.01)
             assert await phase(node, world, "o-1") == "refused", "four attempts, four timeouts"
-            await asyncio.sleep(0.05)
+            while len(bank.cancelled) < len(bank.asked):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.005)
             assert bank.cancelled == [job.intent for job in bank.asked]
             assert 1 <= len(bank.asked) <= 4, "one that is late is not even begun"
 
@@ -151,7 +152,7 @@ def test_an_executor_that_breaks_is_an_outcome(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank(act)) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, placed(node, "o-1"))
-            for _ in range(1000):
+            for _ in range(6_000):
                 if await phase(node, world, "o-1") == "paid":
                     break
                 await asyncio.sleep(0.01)
@@ -170,11 +171,11 @@ def test_a_fork_runs_beside_its_parent(tmp_path: Path) -> None:
         async with running(config(tmp_path), bank) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, placed(node, "o-1"))
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             asked = len(bank.asked)
             child = await node.fork(ForkOrder(world, ""), "other")
             await node.offer(child, placed(node, "o-2"))
-            assert await node.quiet(child, 30_000)
+            assert await node.quiet(child, 60_000)
             assert await phase(node, world, "o-2") is None
             assert await phase(node, child, "o-1") == "paid"
             assert await phase(node, child, "o-2") == "paid"
@@ -215,13 +216,13 @@ def test_a_restart_attempts_again_and_says_so(tmp_path: Path) -> None:
                 await asyncio.sleep(0.005)
         bank = Bank(slots=5)
         async with running(settings, bank) as node:
-            for _ in range(2000):
+            for _ in range(6_000):
                 if len(bank.asked) == 30 and not node.dispatch.works_for(world):
                     break
                 await asyncio.sleep(0.01)
             assert sorted(job.attempt for job in bank.asked) == [2] * 30
             assert bank.most <= 5
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             assert await phase(node, world, "o-29") == "paid"
 
     go(main())
@@ -234,7 +235,7 @@ def test_a_feed_has_no_gap_and_no_repeat(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank()) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"o-{i}") for i in range(50)])
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             await node.offer(world, placed(node, "late"))
             seen: list[tuple[int, int]] = []
             end = await node.look(world, lambda live: live.seq)
@@ -259,7 +260,7 @@ def test_errors_of_an_executor_reach_the_workflow(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank(refuse)) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, placed(node, "o-1"))
-            for _ in range(1000):
+            for _ in range(6_000):
                 if await phase(node, world, "o-1") == "refused":
                     break
                 await asyncio.sleep(0.01)

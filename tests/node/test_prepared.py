@@ -47,7 +47,7 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
                 await send(node, world, number * 40, 40)
                 ahead += any(store.ahead is not None for store in live.stores().values())
             assert ahead, "some of it was done before it was due"
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             assert await node.read(lambda reader: reader.snapshots(world))
             assert (await node.ops.verify(world, "replay"))["ok"]
             root = await node.look(world, state_root)
@@ -88,21 +88,21 @@ def test_lost_bytes_met_while_preparing_stop_one_world(
             while await node.on_kernel(node.engine.stopped):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
             await node.one(hurt[0], placed(node, "after"))
-            assert await node.quiet(hurt[0], 30_000)
+            assert await node.quiet(hurt[0], 60_000)
             assert (await node.ops.verify(hurt[0], "replay"))["ok"]
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 240))
 
 
 async def collected(node: Node) -> str:
     """A world with all of its next snapshot prepared and durable, and then collected."""
     world = await node.create("main", orders.bundle())
     await send(node, world, 0, 20)
-    assert await node.quiet(world, 30_000)
+    assert await node.quiet(world, 60_000)
     live = node.engine.worlds[world].driver.world
     assert await node.on_kernel(lambda: wholly(live))
     await send(node, world, 20, 1)  # its commit makes durable what was staged
-    assert await node.quiet(world, 30_000)
+    assert await node.quiet(world, 60_000)
     await collecting.collect(node, world, dry_run=False)
     return world
 

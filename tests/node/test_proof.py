@@ -16,7 +16,7 @@ from tests.node.rig import Bank, config, placed, running
 
 
 def go(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, 120))
+    return asyncio.run(asyncio.wait_for(main, 240))
 
 
 @pytest.mark.clause("K-20")
@@ -27,7 +27,7 @@ def test_a_stopped_node_leaves_a_journal_that_proves_itself(tmp_path: Path) -> N
         async with running(config(tmp_path), Bank()) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"o-{i}") for i in range(20)])
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
         assert (tmp_path / ".tally" / "checkpoints.jsonl").read_text().count("\n") == 1
         async with running(config(tmp_path), Bank()) as node:
             again = await node.ops.replay(world)
@@ -52,7 +52,7 @@ def test_snapshots_are_taken_and_signed_under_load(tmp_path: Path) -> None:
             world = await node.create("main", orders.bundle())
             for i in range(60):
                 await node.offer(world, placed(node, f"o-{i}"))
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             while not await node.read(lambda reader: reader.checkpoints(world)):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
             rows = await node.read(lambda reader: reader.snapshots(world))
@@ -70,7 +70,7 @@ def test_metrics_count_what_happened(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank()) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"secret-name-{i}") for i in range(3)])
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             text = node.metrics.text()
             row = f'tally_ticks_total{{outcome="ticked",workflow="{orders.ORDERS}"}}'
             assert f"{row} 6" in text
@@ -94,7 +94,7 @@ def test_an_index_that_was_deleted_is_made_again(tmp_path: Path) -> None:
                     world = await node.create("main", orders.bundle())
                     answer = await node.one(world, placed(node, "o-1"))
                     assert answer.event_hash is not None
-                    assert await node.quiet(world, 30_000)
+                    assert await node.quiet(world, 60_000)
                 places.append(await node.index.seq_of(world, answer.event_hash.hex()))
                 assert await node.index.seq_of(world, "0" * 64) is None
             (tmp_path / ".tally" / "index.db").unlink()
@@ -111,7 +111,7 @@ def test_one_workflow_is_run_again_alone(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank()) as node:
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"o-{i}") for i in range(5)])
-            assert await node.quiet(world, 30_000)
+            assert await node.quiet(world, 60_000)
             whole = await node.ops.replay(world)
             parts = [
                 await node.ops.replay(world, Span(workflow=name))

@@ -66,7 +66,7 @@ def on_history(
                 for place, key in enumerate(KEYS):
                     value = {"key": key, "n": n if place % 2 else 0}
                     await node.one(world, Submit(node.clock.sample(), "t/Go@1", value))
-                assert await node.quiet(world, 20_000)
+                assert await node.quiet(world, 60_000)
                 if snapshots:
                     await node.snapshot(world)
             await main(node, world)

@@ -99,7 +99,7 @@ async def sent(node: Node, world: str, *keys: str) -> None:
     for n, key in enumerate(keys):
         value = {"key": key, "n": n + 1}
         await node.one(world, Submit(node.clock.sample(), "t/Go@1", value))
-    assert await node.quiet(world, 20_000)
+    assert await node.quiet(world, 60_000)
 
 
 def on_node(tmp_path: Path, main: Callable[[Node, str, Worker], Awaitable[None]]) -> None:
@@ -110,7 +110,7 @@ def on_node(tmp_path: Path, main: Callable[[Node, str, Worker], Awaitable[None]]
             await sent(node, world, "a", "b", "c")
             await main(node, world, worker)
 
-    asyncio.run(asyncio.wait_for(run(), 120))
+    asyncio.run(asyncio.wait_for(run(), 240))
 
 
 async def total(node: Node, world: str, key: str) -> int:

@@ -84,7 +84,7 @@ async def scene(base: Path, gate: Gate) -> AsyncIterator[Scene]:
         answer = await node.one(first, placed(node, "a"))
         for name in ("b", "c"):
             await node.one(first, placed(node, name))
-        assert await node.quiet(first, 20_000)
+        assert await node.quiet(first, 60_000)
         yield Scene(node, first, other, answer.seq)
     finally:
         gate.open.set()

@@ -32,7 +32,7 @@ async def forked(node: Node) -> tuple[str, str]:
     old = await node.create("orders", orders.bundle())
     await node.alias("prod", old)
     await node.one(old, placed(node, "a"))
-    assert await node.quiet(old, 20_000)
+    assert await node.quiet(old, 60_000)
     new = await node.fork(ForkOrder(old, ""), "orders-b")
     return old, new
 
@@ -57,7 +57,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         async with running(config(tmp_path), bank) as node:
             old, new = await forked(node)
             await node.one(old, placed(node, "b"))
-            assert await node.quiet(old, 20_000)
+            assert await node.quiet(old, 60_000)
             await node.one(old, placed(node, "slow", cents=77))
             since = await node.read(lambda reader: settled_since(reader, old, new))
             assert [(row["effect"], row["status"]) for row in since] == [(orders.CHARGE, "ok")]
@@ -70,12 +70,12 @@ def test_there_and_back(tmp_path: Path) -> None:
             assert caught.value.code == "ingress.read_only"
             assert not node.dispatch.works_for(old)
             await node.one(new, placed(node, "d"))
-            assert await node.quiet(new, 20_000)
+            assert await node.quiet(new, 60_000)
             assert await phase(node, new, "d") == "paid"
             asked = len(bank.asked)
             paid.set()
             assert await moved(node, "prod", old) == new
-            assert await node.quiet(old, 20_000)
+            assert await node.quiet(old, 60_000)
             assert await phase(node, old, "slow") == "paid"
             again = bank.asked[asked:]
             assert [(job.world, job.attempt) for job in again] == [(old, 2)]
@@ -114,7 +114,7 @@ def test_a_frozen_world_stays_so_over_a_restart(tmp_path: Path) -> None:
         bank = Bank()
         async with running(config(tmp_path), bank) as node:
             assert node.resolve("prod") == new
-            assert await node.quiet(new, 20_000)
+            assert await node.quiet(new, 60_000)
             with pytest.raises(TallyError):
                 await node.one(old, placed(node, "b"))
             assert [job.world for job in bank.asked if job.world == old] == []

@@ -15,7 +15,7 @@ from tests.node.rig import Bank, config, phase, placed, running
 
 
 def go(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, 120))
+    return asyncio.run(asyncio.wait_for(main, 240))
 
 
 def test_the_usual_settings_serve_every_effect_that_is_safe(tmp_path: Path) -> None:

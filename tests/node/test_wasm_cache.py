@@ -133,7 +133,7 @@ def test_a_node_keeps_what_it_compiled(tmp_path: Path) -> None:
             ours = bundle.sealed(canon.encode([seal]))
             world = known or await node.create("counter", ours)
             await node.offer(world, Submit(node.clock.sample(), "counter/Add@1", value))
-            await node.quiet(world, 5000)
+            assert await node.quiet(world, 60_000)
         finally:
             await close_node(node)
 

@@ -24,7 +24,7 @@ WISH = Wish("w-1", ("gpu",), (), 10, 5_000, 60_000)
 
 
 def go(main: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(main, 120))
+    return asyncio.run(asyncio.wait_for(main, 240))
 
 
 def anywhere(world: str) -> bool:
@@ -129,7 +129,7 @@ def test_a_lease_survives_a_restart_of_the_node(tmp_path: Path) -> None:
             await node.offer(world, placed(node, "o-1"))
             (job,) = await node.work.lease(WISH, anywhere)
         async with running(pooled(tmp_path)) as node:
-            for _ in range(500):
+            for _ in range(6_000):
                 if node.work.running():
                     break
                 await asyncio.sleep(0.01)

@@ -122,7 +122,7 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path) -> None:
     crew = Crew(tmp_path, "playbook.step")
     try:
         (tmp_path / "hold").touch()
-        first = crew.worker(lease_s=1.0, spec="crew:Steps")
+        first = crew.worker(lease_s=3.0, spec="crew:Steps")
         words = ("playbook", "run", str(tmp_path / "book.yaml"), "-w", "plays")
         begun = crew.node.json(*words, "--detach")
         name = begun["execution"]

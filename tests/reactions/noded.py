@@ -70,7 +70,7 @@ class Scene:
         place.write_text(text, "utf-8")
 
     async def quiet(self) -> None:
-        assert await self.node.quiet(self.world, 20_000)
+        assert await self.node.quiet(self.world, 60_000)
 
     async def scan(self) -> None:
         """All that is on disk is in the journal, and what follows from it has happened."""
@@ -79,7 +79,7 @@ class Scene:
         await self.lookout.scan()
         await self.quiet()
 
-    async def until(self, look: Callable[[], Any], patience_s: float = 30.0) -> Any:
+    async def until(self, look: Callable[[], Any], patience_s: float = 60.0) -> Any:
         end = asyncio.get_running_loop().time() + patience_s
         while True:
             found = look()

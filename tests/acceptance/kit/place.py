@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -229,10 +229,25 @@ class Place:
         return self.ask("POST", "/v1/worlds/main/events", body, Idempotency_Key=order)
 
     def settled(self, wait_s: float = 60.0) -> bool:
-        """Wait until no effect is open; False when that does not happen in time."""
+        """Wait until no effect is open and no cell is ready; False when that does not come in time.
+
+        An event is acknowledged before its ticks run, and so before its effects are open.
+        """
+        return self._comes(
+            wait_s, lambda found: not (found["ready"] or found["effects"]["counted"])
+        )
+
+    def ran(self, wait_s: float = 60.0, world: str = "main") -> bool:
+        """Wait until no cell is ready; False when that does not happen in time."""
+        return self._comes(wait_s, lambda found: not found["ready"], world)
+
+    def _comes(self, wait_s: float, holds: Callable[[Any], bool], world: str = "main") -> bool:
+        """Look at the figures of a world until they are so; one look is of one moment."""
         until = time.monotonic() + wait_s
         while time.monotonic() < until:
-            if not self.get("/effects?status=open&limit=1")["items"]:
+            status, found = self.ask("GET", f"/v1/worlds/{world}/stats")
+            assert status == 200, found
+            if holds(found):
                 return True
             time.sleep(0.1)
         return False
