@@ -6,6 +6,7 @@ Exits 1 when a run fails, when a defect escapes, or when shrunk runs are too lon
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -25,6 +26,7 @@ from tallystick.testing.simulate import Outcome
 MEDIAN_MAX: Final = 15
 SHOWN_EVERY: Final = 100
 SHOWN_MAX: Final = 10
+COLLECTED: Final = (10_000, 20, 20)  # as a node sets it: objects and rounds between two looks
 
 
 def _commit() -> str:
@@ -39,6 +41,10 @@ def _commit() -> str:
 
 def _over(jobs: int, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
     """Each result, in order, over that many processes."""
+    # What is loaded stays: the collector need not walk it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED)
     with ExitStack() as stack:
         if jobs == 1:
             yield from map(work, items)

@@ -222,6 +222,11 @@ def open_plainly(body: bytes) -> Opened:
             code="journal.corrupt",
             where={"offset": why.offset, "cbor": why.code},
         ) from why
+    return open_value(raw)
+
+
+def open_value(raw: Any) -> Opened:
+    """World, first seq, previous hash and records of a body that is decoded already."""
     if type(raw) is not dict or raw.keys() != {"v", "world", "seq", "prev", "records"}:
         raise JournalCorrupt("frame body holds other fields than it must", code="record.malformed")
     if raw["v"] != 1:

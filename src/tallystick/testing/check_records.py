@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical
-from tallystick.model.frames import Sealed, open_frame, open_plainly
+from tallystick.model.frames import Sealed, open_frame, open_value
 from tallystick.model.records import (
     EffectAttempted,
     EventAdmitted,
@@ -32,9 +32,9 @@ def check_I13(frame: Sealed, blobs: Mapping[bytes, bytes]) -> list[Record]:  # n
 
     Gives the records of the frame.
     """
-    _canonical(frame.body, f"the frame at {frame.seq}")
+    value = _canonical(frame.body, f"the frame at {frame.seq}")
     _, _, _, records = open_frame(frame.body)
-    general = open_plainly(frame.body)[3]
+    general = open_value(value)[3]
     must(general == records, "I13", f"two readings of the frame at {frame.seq}")
     for i, record in enumerate(records):
         where = f"{type(record).__name__} at {frame.seq + i}"
