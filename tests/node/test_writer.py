@@ -52,8 +52,15 @@ def test_an_idle_checkpoint_that_fails_does_not_end_the_writer(
         journal.close()
 
 
-class Asked(SqliteJournal):
+class Asked:
     """A journal that notes whether it was taken for idle."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = SqliteJournal(folder)
+        self.idle = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
 
     def wal_checkpoint(self, *, idle: bool = False) -> int:
         self.idle = idle
@@ -69,7 +76,7 @@ def test_a_writer_beside_which_commits_are_made_is_not_idle(
     """
     now = [100.0]
     monkeypatch.setattr(writers.time, "perf_counter", lambda: now[0])  # type: ignore[attr-defined]
-    journal = Asked(tmp_path)
+    journal: Any = Asked(tmp_path)
     writer = Writer(journal, lambda _seconds, _frames: None)
     try:
         writer._tidy()
