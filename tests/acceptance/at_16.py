@@ -20,7 +20,9 @@ def run(bench: Bench) -> dict[str, Any]:
     code = simulate("none", *words)
     found = json.loads(path.read_text("utf-8"))
     named = sorted(row["defect"] for row in found["rows"])
-    return {"exit": code, "named": named, **{name: found[name] for name in _FIGURES}}
+    missed = sorted(row["defect"] for row in found["rows"] if not row["caught"])
+    figures = {name: found[name] for name in _FIGURES}
+    return {"exit": code, "named": named, "missed": missed, **figures}
 
 
 _FIGURES = ("caught", "defects", "most_seeds", "median_decisions", "seconds")
@@ -30,7 +32,10 @@ def faults(found: dict[str, Any]) -> list[str]:
     """A defect that was not caught within 500 seeds, or not shrunk to a few decisions."""
     wrong = []
     if found["exit"] or found["caught"] != found["defects"]:
-        wrong.append(f"{found['caught']} of {found['defects']} defects were caught")
+        missed = ", ".join(found["missed"]) or "none"
+        wrong.append(
+            f"{found['caught']} of {found['defects']} defects were caught; missed: {missed}"
+        )
     elif found["most_seeds"] > 500 or found["median_decisions"] > 15:
         wrong.append(f"{found['most_seeds']} seeds, {found['median_decisions']} decisions")
     return wrong

@@ -81,9 +81,25 @@ def _operation(chance: Random, keys: int, idem: dict[str, Any]) -> dict[str, Any
     return upkeep(chance)
 
 
+def _collections(chance: Random, made: list[Decision]) -> list[Decision]:
+    """Collections while what was sent by digest is still in use: by chance they hardly meet."""
+    large = [each for each in made if "bulk" in _todo(each)]
+    return [
+        {"do": "gc", "at": each["at"] + log(chance, MS, SECOND)}
+        for each in large
+        if chance.random() < 0.6
+    ]
+
+
+def _todo(decision: Decision) -> list[str]:
+    value = decision.get("value")
+    return value.get("todo", []) if isinstance(value, dict) else []
+
+
 def operations(chance: Random, config: Config) -> list[Decision]:
     """What happens to the scripted workflows of one run."""
     keys = log(chance, 1, 12)
     idem: dict[str, Any] = {}
     made = [_operation(chance, keys, idem) for _ in range(log(chance, 6, 60))]
-    return [*spread(chance, config.span_ns, made)]
+    timed: list[Decision] = [*spread(chance, config.span_ns, made)]
+    return sorted([*timed, *_collections(chance, timed)], key=lambda each: each["at"])
