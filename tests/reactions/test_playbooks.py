@@ -249,3 +249,34 @@ def test_a_broken_playbook_is_a_finding_of_its_own_file(tmp_path: Path, run: Run
     assert found[0][0] == ".reactions/playbooks/tooled.yaml"
     assert found[0][1].startswith("P1")
     assert (".reactions/tooled.yaml", "reaction.prompt") in found
+
+
+KEEPER = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: page, path: page}
+workload: {who: nobody}
+workflow:
+  - step: write
+    tool:
+      - {name: one, kind: file, action: write, path: out/page.md, text: first}
+      - {name: two, kind: file, action: write, path: out/page.md, text: "second {{ workload.who }}"}
+      - {name: x, kind: file, action: write, path: out/gone.md, text: x}
+      - {name: no, kind: file, action: delete, path: out/gone.md}
+      - {name: y, kind: file, action: write, path: out/gone.md, text: back}
+    next: {arcs: [{step: odd}]}
+  - step: odd
+    tool: {kind: file, action: append, path: out/page.md, text: x}
+"""
+
+
+@pytest.mark.clause("F-05", "F-11")
+def test_a_playbook_replaces_and_deletes_what_it_wrote_itself(tmp_path: Path) -> None:
+    """F-11: its own bytes may be replaced, deleted and written again; more than that it cannot."""
+    prompts = {"page.yaml": load_playbook(KEEPER).bytes}
+    with at_desk(tmp_path / "w", playing(), prompts=prompts) as desk:
+        edited(desk)
+        assert desk.read("out/page.md") == "second me"
+        assert desk.read("out/gone.md") == "back"
+        (run,) = desk.runs("player")
+        assert (run["outcome"], run["code"]) == ("failed", "playbook.failed")

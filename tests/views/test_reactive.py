@@ -171,7 +171,7 @@ def test_a_proof_that_is_broken_says_where(tmp_path: Path) -> None:
         view, attempts, blob = evidence
         ((run_id, noted),) = view.provenance.items()
         made = noted.value["object"]
-        assert broken(evidence) is None
+        assert verify(evidence).shape()["ok"]
         with pytest.raises(UnknownName) as raised:
             component(evidence, "sha256:none")
         assert raised.value.code == "provenance.unknown"
@@ -284,6 +284,21 @@ def test_a_circle_of_causes_ends(tmp_path: Path) -> None:
         assert len(asked(round_, "out/x", page)["because"]) == 1
 
 
+def test_a_command_waits_until_it_was_seen(tmp_path: Path) -> None:
+    """V5: what a run has asked of another reaction stands there until the next observation."""
+    asking = plain().rpartition("  - ")[0] + "  - {name: q, frame.queue: {reaction: other}}\n"
+    other = plain().replace("reaction: plain", "reaction: other")
+    with at_desk(
+        tmp_path / "w", asking, other.replace('{files: ["*.txt"]}', "{command: true}")
+    ) as desk:
+        edited(desk)
+        desk.work()
+        (noted,) = seen(desk).view.place(WS).waiting()[1]
+        assert noted.value["reaction"] == "other"
+        desk.settle_down()
+        assert seen(desk).view.place(WS).waiting()[1] == []
+
+
 def test_a_refused_request_settles_no_run(tmp_path: Path) -> None:
     """V5: a word of an end without a run is not kept among the runs."""
     with planted(cell_workspace, "QUEUE_MAX", 0), at_desk(tmp_path / "w", plain()) as desk:
@@ -295,6 +310,7 @@ def test_a_refused_request_settles_no_run(tmp_path: Path) -> None:
 # ---- lists ------------------------------------------------------------------------------------
 
 
+# tidy: one list after the other.
 def test_lists_of_a_world_that_reacts(tmp_path: Path) -> None:
     """08 section 13: reactions, runs and frames by name; what is not there is refused by code."""
     other = plain("enabled: false").replace("reaction: plain", "reaction: other")
@@ -312,6 +328,7 @@ def test_lists_of_a_world_that_reacts(tmp_path: Path) -> None:
         short = row["run_id"].partition(":")[2][:8]
         assert workspaces.run_show(world, short)["label"] == row["label"]
         assert workspaces.breakers_open(world, WS) == 0
+        assert workspaces.run_body(world, row["run_key"]) is not None
         desk.put_frame("", "plan", b"x")
         desk.put_frame("sub", "plan", b"y")
         assert [f["path"] for f in workspaces.frame_list(world, WS, "sub")] == ["sub"]

@@ -22,27 +22,25 @@ def judge(play: Play) -> None:
         stop(play, None, "fail_fast")
     if state.pop("over", None) and state["phase"] in _OPEN:
         stop(play, "P403", f"over {play.plan.spec['limits']['max_tokens']} tokens")
-    while not (state["ready"] or state["runs"]):
-        pending = [t for t in state["tokens"].values() if t["at"] == "pending"]
-        if state["phase"] == "final":
-            _finish(play)
-            return
-        if pending:
-            if state["phase"] != "waiting":
-                state["phase"] = "waiting"
-                play.net.note("playbook.waiting", tokens=len(pending))
-            return
-        if joins.starve(play):
-            play.drain()
-            return
-        if not _final(play):
-            return
-    if state["phase"] == "waiting":
-        state["phase"] = "running"
+    if state["ready"] or state["runs"]:
+        if state["phase"] == "waiting":
+            state["phase"] = "running"
+        return
+    pending = [t for t in state["tokens"].values() if t["at"] == "pending"]
+    if state["phase"] == "final":
+        _finish(play)
+    elif pending:
+        if state["phase"] != "waiting":
+            state["phase"] = "waiting"
+            play.net.note("playbook.waiting", tokens=len(pending))
+    elif joins.starve(play):
+        play.drain()
+    else:
+        _final(play)
 
 
-def _final(play: Play) -> bool:
-    """Nothing is left: run the final step once, or finish; True when a token was made."""
+def _final(play: Play) -> None:
+    """Nothing is left: run the final step once, or finish."""
     state = play.state
     state["status"] = status_of(play)
     play.net.note("playbook.quiescent", status=state["status"])
@@ -50,11 +48,10 @@ def _final(play: Play) -> bool:
     state["phase"] = "final"
     if step is None or step in state["counts"]["step_runs"]:
         _finish(play)
-        return False
+        return
     args = play.values.keep(_summary(play))
     play.net.token(step, ROOT, {"from": None, "run": None, "args": args, "final": True})
     play.drain()
-    return False
 
 
 def _summary(play: Play) -> dict[str, Any]:

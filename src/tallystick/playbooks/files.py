@@ -83,8 +83,6 @@ def _expected(play: Play, stamp: Mapping[str, Any], path: str) -> dict[str, Any]
 def answered(play: Play, effect: str, payload: Mapping[str, Any]) -> Outcome:
     """What a file holds, or what was done to it, as the outcome of the task."""
     kept = {key: payload[key] for key in ("path", "size", "status") if key in payload}
-    if isinstance(kept.get("status"), dict):
-        kept["status"] = kept["status"]["$tag"]
     if effect == READ:
         raw = payload["bytes"]
         data: bytes = play.values.raw(payload["ref"]) if raw is None else raw

@@ -117,12 +117,6 @@ class Net:
         self.live(token["group"], -1)
         self.note(f"token.{how}", token=name, step=token["step"], why=why)
 
-    def balance(self) -> bool:
-        """True when every token that was made is accounted for."""
-        counts = self.state["counts"]
-        gone = counts["consumed"] + counts["absorbed"] + counts["discarded"]
-        return bool(counts["created"] == gone + len(self.state["tokens"]))
-
     # ---- groups -----------------------------------------------------------------------------
 
     def live(self, group: str, change: int) -> None:
@@ -135,17 +129,15 @@ class Net:
             parent = row["parent"]
             if row["live"] == 0 and at != ROOT and change < 0:
                 row["closing"] = True
-            elif "closing" in row:
-                del row["closing"]
             at = parent
 
     def close_groups(self) -> None:
         """Forget the groups that nobody is in any more."""
         groups = self.state["groups"]
-        for name in [name for name, row in groups.items() if "closing" in row]:
-            if groups[name]["live"] == 0:
-                del groups[name]
-                self.note("group.closed", group=name)
+        empty = [name for name, row in groups.items() if "closing" in row and row["live"] == 0]
+        for name in empty:
+            del groups[name]
+            self.note("group.closed", group=name)
 
     def split(self, group: str, step: str) -> str:
         """A new group of the tokens that a router emits together."""
