@@ -25,6 +25,7 @@ class Door:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, commit_s: float = 0.0) -> None:
         self.loop = loop
+        self.came = asyncio.Event()
         self.given: list[tuple[str, Call]] = []
         self.hosted: dict[str, Any] = {name: SimpleNamespace(name=name) for name in ("a", "b")}
         self.engine: Any = SimpleNamespace(
@@ -34,6 +35,7 @@ class Door:
 
     def _offered(self, hosted: Any, tickets: list[Ticket], *, ingress: bool) -> None:
         assert ingress
+        self.came.set()
         self.given.append((hosted.name, tickets[0].waiter))  # type: ignore[arg-type]
 
     def send(self, world: str, events: int = 1) -> Call:
@@ -104,29 +106,54 @@ def test_a_flood_beside_another_world_waits_outside() -> None:
 
 
 @pytest.mark.invariant("I40")
-def test_a_flood_steps_aside_while_another_world_waits_for_its_answer() -> None:
-    """AT-27: of a flood no more is on its way than of whoever wants less; then it goes on.
+def test_a_flood_steps_aside_while_another_world_waits_for_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AT-27: nothing more of a flood goes in while whoever wants far less is on its way.
 
     It goes on behind the other's answer, not before it.
+    Control: without the other's event each answer lets the next in.
     """
+    monkeypatch.setattr(shares, "ASIDE_S", 1e6)
+    monkeypatch.setattr(shares, "BUSY_S", 1e6)
 
     async def main() -> None:
         door = Door(asyncio.get_running_loop())
         door.answer(door.send("b"))
         flood = [door.send("a") for _ in range(20)]
-        one = door.send("b")
         few = share_of(0.0)
-        for call in flood[:few]:
+        door.answer(flood[0])
+        assert door.inside("a") == few
+        one = door.send("b")
+        for call in flood[1 : few + 1]:
             door.answer(call)
-        assert door.inside("a") == 1, "as many as the other one has, and never none"
-        door.answer(flood[few])
-        assert door.inside("a") == 1
+        flood.append(door.send("a"))
+        assert door.inside("a") == 0
         seen: list[int] = []
         one.future.add_done_callback(lambda _: seen.append(door.inside("a")))
         door.answer(one)
         await asyncio.sleep(0)
-        assert seen == [1], "whoever waited for the answer comes first"
+        assert seen == [0], "whoever waited for the answer comes first"
         assert door.inside("a") == few
+
+    asyncio.run(main())
+
+
+def test_a_flood_steps_aside_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AT-27: where the other's answer does not come, the flood goes on without it."""
+    monkeypatch.setattr(shares, "BUSY_S", 1e6)
+
+    async def main() -> None:
+        door = Door(asyncio.get_running_loop())
+        one = door.send("b")
+        flood = [door.send("a") for _ in range(20)]
+        async with asyncio.timeout(60):
+            for call in flood:
+                while ("a", call) not in door.given:
+                    door.came.clear()
+                    await door.came.wait()
+                door.answer(call)
+        assert not done(one)
 
     asyncio.run(main())
 
@@ -202,7 +229,7 @@ def test_a_batch_larger_than_the_share_goes_alone() -> None:
 
     def test(loop: asyncio.AbstractEventLoop) -> None:
         door = Door(loop)
-        door.send("b")
+        door.answer(door.send("b"))
         first, second = door.send("a", 100), door.send("a", 100)
         assert door.inside("a") == 100
         door.answer(first)

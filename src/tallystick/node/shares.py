@@ -8,8 +8,8 @@ another one wants to have; the rest of a flood waits here, in order and counted 
 costs the others nothing.
 A few are as many as get from the wire to their answers in half the time of a commit: whoever comes
 meanwhile waits for the disk rather than for them.
-While somebody who wants less is on the way, a flood has only as many there as that one; its own
-next ones are handed on behind the other's answer.
+While somebody who wants far less is on the way, a flood steps aside: its next ones are handed on
+behind the other's answer, or after a moment if there is none.
 A world that is alone has no bound, and floods of equal size do not hinder each other.
 """
 
@@ -32,18 +32,26 @@ _LEAST: Final = 2
 _MOST: Final = 256
 _EVENT_S: Final = 0.002  # twice what one takes from the wire to its answer
 BUSY_S: Final = 1.0  # so long after its last event a world counts as busy
+ASIDE_S: Final = 0.05  # so long a flood steps aside for what another world has sent
 _NEAR: Final = 8  # so many of the worlds that sent last are asked how much they want
 
 
 class _Line:
     """What a world has on its way: inside, and waiting here for its turn."""
 
-    __slots__ = ("inside", "waiting", "wanted")
+    __slots__ = ("inside", "timed", "waiting", "wanted")
 
     def __init__(self) -> None:
         self.inside = 0
+        self.timed = False  # it goes on in a moment, whatever the others do
         self.wanted = 0  # inside, or waiting here
         self.waiting: deque[tuple[Hosted, Call]] = deque()
+
+    def fits(self, most: int) -> bool:
+        """True when the next call may go; one that is larger than its share goes alone."""
+        if not self.inside:
+            return most > 0
+        return self.inside + len(self.waiting[0][1].tickets) <= most
 
 
 class Shares:
@@ -80,8 +88,8 @@ class Shares:
         while busy[oldest := next(iter(busy))] <= now - BUSY_S:
             del busy[oldest]
 
-    def _go_on(self, world: str) -> None:
-        """Hand on what has its turn now."""
+    def _go_on(self, world: str, turn: bool = False) -> None:
+        """Hand on what may go now; in its `turn` a flood need not step aside."""
         line = self._lines.get(world)
         if line is None or not line.waiting:
             return
@@ -89,36 +97,45 @@ class Shares:
         if why is not None:
             self._give_up(world, line, why)
             return
-        while line.waiting and self._fits(world, line, len(line.waiting[0][1].tickets)):
+        most = self._most(world, line, turn)
+        while line.waiting and (most is None or line.fits(most)):
             hosted, call = line.waiting.popleft()
             line.inside += len(call.tickets)
             call.left = partial(self._left, world, len(call.tickets))
             self._engine.offer(hosted, call.tickets, ingress=True)
+        if line.waiting and not line.inside and not line.timed:
+            line.timed = True
+            asyncio.get_running_loop().call_later(ASIDE_S, self._at_last, world)
 
-    def _fits(self, world: str, line: _Line, count: int) -> bool:
-        if not line.inside or self._closing:
-            return True
-        most = self._most(world, line)
-        return most is None or line.inside + count <= most
+    def _at_last(self, world: str) -> None:
+        """Nobody steps aside for ever."""
+        line = self._lines.get(world)
+        if line is not None:
+            line.timed = False
+            self._go_on(world, turn=True)
 
-    def _most(self, world: str, line: _Line) -> int | None:
+    def _most(self, world: str, line: _Line, turn: bool) -> int | None:
         """How much a world may have inside; None when no other one has sent anything lately."""
+        if self._closing:
+            return None
         wanted: int | None = None
         aside = False
-        since = time.monotonic() - BUSY_S
+        now = time.monotonic()
         for other in islice(reversed(self._busy), _NEAR):
-            if other != world and self._busy[other] > since:
+            sent = self._busy[other]
+            if other != world and sent > now - BUSY_S:
                 theirs = self._lines.get(other)
                 wants = 0 if theirs is None else theirs.wanted
                 wanted = max(wanted or 0, wants)
-                aside = aside or 0 < wants < line.wanted
+                aside = aside or (0 < 2 * wants < line.wanted and sent > now - ASIDE_S)
         if wanted is None:
             return None
-        return wanted if aside else max(wanted, share_of(self._writer.least_s))
+        return 0 if aside and not turn else max(wanted, share_of(self._writer.least_s))
 
     def _left(self, world: str, count: int) -> None:
         """A call is answered: others may go on."""
         line = self._lines[world]
+        wanted = line.wanted
         line.inside -= count
         line.wanted -= count
         if not line.wanted:
@@ -127,7 +144,8 @@ class Shares:
         for other, theirs in list(islice(self._lines.items(), _NEAR)):
             if other != world and theirs.waiting:
                 # Behind the answer that is about to be written.
-                asyncio.get_running_loop().call_soon(self._go_on, other)
+                turn = wanted < theirs.wanted
+                asyncio.get_running_loop().call_soon(self._go_on, other, turn)
 
     def _lost(self, world: str, hosted: Hosted) -> TallyError | None:
         """Why nobody would answer what is handed on now."""
