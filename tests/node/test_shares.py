@@ -121,13 +121,12 @@ def test_a_flood_steps_aside_while_another_world_waits_for_its_answer(
         door = Door(asyncio.get_running_loop())
         door.answer(door.send("b"))
         flood = [door.send("a") for _ in range(20)]
-        few = share_of(0.0)
         door.answer(flood[0])
+        few = share_of(0.0)
         assert door.inside("a") == few
         one = door.send("b")
         for call in flood[1 : few + 1]:
             door.answer(call)
-        flood.append(door.send("a"))
         assert door.inside("a") == 0
         seen: list[int] = []
         one.future.add_done_callback(lambda _: seen.append(door.inside("a")))
@@ -159,10 +158,7 @@ def test_a_flood_steps_aside_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_worlds_that_are_gone_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I42: what is kept of worlds is bounded by those that send now, not by those that ever did.
-
-    Control: while they wait for answers, they are all known.
-    """
+    """I42: what is kept of worlds is bounded by those that send now, not by those that ever did."""
     now = [100.0]
     monkeypatch.setattr(shares.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
 
