@@ -10,7 +10,7 @@ from tallystick.errors import Conflict, TickFault, Unavailable, UnknownName
 from tallystick.kernel import snapshot
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import HELD_MAX
-from tallystick.kernel.index import Nodes
+from tallystick.kernel.index import EMPTY, Nodes
 from tallystick.kernel.inputs import MoveAlias, Planned, TakeSnapshot
 from tallystick.kernel.plans import PIN, try_on
 from tallystick.kernel.proposals import KEPT_MAX
@@ -142,6 +142,13 @@ def test_a_snapshot_is_prepared_in_parts() -> None:
         parts += 1
         assert root(rig.world) == before
     assert parts > 1
+    marks = Marks(rig.driver.blobs, rig.world.catalogue)
+    marks.manifest(rig.world.manifest)
+    for name, store in rig.world.stores().items():
+        marks.prepared(name, store.ahead or EMPTY)
+    ahead = {store.ahead for store in rig.world.stores().values()} - {None, EMPTY}
+    assert ahead
+    assert ahead <= marks.digests()
     rig.journal.sweep(rig.world.id, marks_of(rig.journal, rig.world))
     rig.do(TakeSnapshot(rig.clock.sample()))
     rig.driver.snapshot()

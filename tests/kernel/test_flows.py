@@ -199,6 +199,27 @@ def test_cancel_and_ask_in_one_tick() -> None:
     check(rig)
 
 
+def test_a_denial_leaves_the_room_of_its_namesake() -> None:
+    """AG-12: a denied asking and an open one may share a key; the denial frees no room."""
+    undo = {"effect": "sys/effect.cancel@1", "params": {"intent": None, "issuer_ref": "one"}}
+
+    def wish(n: int) -> Any:
+        if n == 1:
+            return [ask("1", issuer_ref="one")]
+        same = [ask("2", idempotency_key=b"k"), ask("2", idempotency_key=b"k")]
+        same[0]["cap_slot"] = "nothing"
+        return [*same, ask("3"), {**undo, "cap_slot": "main"}]
+
+    rig = lab(flow(max_open={"world": 1}), wish=wish)
+    wishes(rig, 1, 2, cell="a")
+    assert [denial.code for denial in rig.records(IntentDenied)] == ["cap.unbound"]
+    assert asked(rig) == ["1", "2"]
+    assert held(rig) == 1
+    end(rig, 2)
+    assert asked(rig) == ["1", "2", "3"]
+    check(rig)
+
+
 def test_internal_effects_wait() -> None:
     """06 section 4: a spawn that has no room yet begins when it has."""
 

@@ -149,7 +149,8 @@ RUNS = [
     ("found = next(iter([7])) + pow(2, 5) + pow(2, 5, 7)", "43"),
     ("found = all([1]) and any([0, 1]) and hasattr(event, 'key')", "True"),
     ("found = [a + b for a, b in zip([1], [2])] + [n for n, _ in enumerate('a', 5)]", "[3, 5]"),
-    ("found = isinstance(3, type[int]) if False else sum([1, 2], 3)", "6"),
+    ("found = str(type[int]) + str(sum([1, 2], 3))", "type[int]6"),
+    ("found = tuple([1, 2]) + tuple()", "(1, 2)"),
 ]
 
 
@@ -167,6 +168,7 @@ STOPS = [
     "found = bytes(2000000)",
     "found = 'x' * 1000000 + 'y' * 100\n    found = str(found)",
     "found = len(list(range(1000000)))",
+    "from itertools import chain\n    found = len(list(chain(range(1000000), [1])))",
 ]
 
 

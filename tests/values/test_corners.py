@@ -9,7 +9,7 @@ import pytest
 from tallystick.errors import BadDefinition, SchemaMismatch
 from tallystick.model.sys_definitions import type_of
 from tallystick.values import canon, yaml12
-from tallystick.values.expr import ExpressionFault, compile_expression
+from tallystick.values.expr import ExpressionFault, compile_expression, shared_run
 from tallystick.values.expr.static import compared, is_opposite, reads
 from tallystick.values.schema import compile_schema
 from tallystick.values.schema.references import references
@@ -29,6 +29,11 @@ def test_what_an_expression_reads_is_seen_unrun() -> None:
         (("e", "f"), False),
         (("g", "h"), True),
     ]
+
+
+def test_what_is_called_is_no_path() -> None:
+    """PB-06: a function is not read; its arguments are."""
+    assert [each.path for each in reads("range(n) | list")] == [("n",)]
 
 
 def test_the_values_that_a_path_is_compared_with() -> None:
@@ -80,6 +85,13 @@ def test_a_value_of_the_scope_is_paid_for_before_it_is_used(source: str, value: 
     assert caught.value.code == "P204"
 
 
+def test_a_long_list_is_counted_before_it_is_opened() -> None:
+    """PB-03: its length alone is over what is left."""
+    with pytest.raises(ExpressionFault) as caught:
+        shared_run({}).charge_deep([None] * 200_000)
+    assert caught.value.code == "P204"
+
+
 # ---- the smallest value of a type ---------------------------------------------------------------
 
 
@@ -88,6 +100,7 @@ def bounded(type_: dict[str, Any], **bounds: Any) -> dict[str, Any]:
 
 
 TEXT: dict[str, Any] = {"text": {}}
+HIDDEN = {"ref": "sys/TextOrSecretRef@1"}
 SMALL = [
     (bounded({"int": {}}, max=-3), -3),
     (bounded({"int": {}}, min=-3), 0),
@@ -108,6 +121,14 @@ def test_the_smallest_value_under_bounds(type_: dict[str, Any], value: Any) -> N
     schema = schema_of(type_)
     assert smallest(schema.node) == value
     schema.admit(value)
+
+
+def test_the_smallest_secret_is_a_text() -> None:
+    """AU-28: where a secret may stand, something fits without one."""
+    schema = compile_schema("t/T@1", HIDDEN, type_of)
+    made = smallest(schema.node)
+    assert schema.admit(made).value == made
+    assert references(schema.node, made) == ()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +159,6 @@ def test_a_text_that_is_none_is_refused_as_a_document() -> None:
     assert caught.value.errors
 
 
-HIDDEN = {"ref": "sys/TextOrSecretRef@1"}
 PLACES: dict[str, Any] = {
     "record": {
         "one": {"variant": {"s": HIDDEN, "n": {"nat": {}}}},

@@ -273,3 +273,20 @@ def test_a_state_goes_through_every_migration() -> None:
     newer = names_of(world)
     assert world.cell(newer.flow, "a").state == newer.Held(c=11)
     world.assert_replays()
+
+
+ACCEPTS = VERSIONED.replace(
+    "class Held(Record): n: int = 1", "class Held(Record, version=2): c: int = 7"
+).replace('"entity")', '"entity", state_version=2, accepts=(1,))')
+
+
+@pytest.mark.clause("X-21")
+def test_an_older_state_is_read_by_who_accepts_it() -> None:
+    """X-21: it comes as it was written, and what it lacks has its default."""
+    world, app = loaded(VERSIONED)
+    world.send(app.Go(key="a"))
+    world.apply(ACCEPTS)
+    world.send(app.Go(key="a"))
+    newer = names_of(world)
+    assert world.cell(newer.flow, "a").state == newer.Held(c=7)
+    world.assert_replays()
