@@ -279,8 +279,8 @@ class Turn:
             value = history.start if item.on == START else value
             self.deliver(live, item.on, value, (item.at, item.seed))
             if flow.did() != item.did:
-                live.loop.close()
                 asked = ", ".join(str(request.issuer_ref) for request in flow.asked) or "nothing"
+                live.loop.close()  # what it asks on its way out is not meant
                 message = f"item {number} ({item.on}) asks for {asked}, and the history does not"
                 raise TickFault(message, code="nondeterministic")
         return live
