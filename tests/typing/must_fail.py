@@ -25,7 +25,7 @@ def values_are_typed(schema: Schema, admitted: Admitted) -> None:
     size: int = canon.encode(1)  # error: [assignment]
     schema.read("text")  # error: [arg-type]
     admitted.digest.lower().encode()  # error: [attr-defined]
-    compile_expression(b"a > 1")  # error: [arg-type]
+    compile_expression("a > 1", strict="yes")  # error: [arg-type]
     compile_expression("a > 1", True)  # error: [call-arg]
     print(size)
 
