@@ -89,3 +89,34 @@ def test_a_tail_that_a_crash_left_counts(tmp_path: Path) -> None:
         assert taken >= 2, "24 orders of about eight records each"
 
     asyncio.run(asyncio.wait_for(main(), 240))
+
+
+@pytest.mark.clause("K-43")
+@pytest.mark.parametrize("every", [300, 100_000])
+def test_lives_too_short_for_a_snapshot_leave_no_endless_tail(tmp_path: Path, every: int) -> None:
+    """ND-01: a tail that is far too long is shortened before anybody is served.
+
+    Who dies within seconds of each start would else fold more each time. The control is a tail
+    that is not too long: there the first who ask do not wait for a snapshot.
+    """
+
+    async def leave() -> Path:
+        left = tmp_path / "left"
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            for group in range(30):
+                await node.offer(world, *[placed(node, f"o-{group}-{i}") for i in range(GROUP)])
+            assert await node.quiet(world, 60_000)
+            await node.write(lambda _: shutil.copytree(tmp_path / ".tally", left / ".tally"))
+        return left
+
+    async def main() -> tuple[int, int]:
+        left = await leave()
+        async with running(config(left, node={"snapshot_every": every}), Bank()) as node:
+            world = node.names["main"]
+            rows = await node.read(lambda reader: reader.snapshots(world))
+            return node.feed.head(world), len(rows)
+
+    head, taken = asyncio.run(asyncio.wait_for(main(), 240))
+    assert head >= 3 * 300, "the tail is long enough"
+    assert taken == (1 if every == 300 else 0)

@@ -134,7 +134,11 @@ class Commits:
             elif isinstance(outcome, Full):
                 full.append((hosted, cut))
             else:
-                if any(each.frame.snapshot is not None for each in cut.batch):
+                taken = [
+                    each.frame.snapshot for each in cut.batch if each.frame.snapshot is not None
+                ]
+                if taken:
+                    hosted.snapped = max(hosted.snapped, taken[-1].seq)
                     self._outlet.now.snapshots.append(hosted.driver.world.id)
                 hosted.driver.committed(cut, outcome)
         if full:

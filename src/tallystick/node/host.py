@@ -5,6 +5,7 @@ Closing stops ingress, lets executors end, commits what is staged and leaves a s
 checkpoint, so that the next start is quick.
 """
 
+# tidy: how the parts are joined, and let go again, is one story.
 from __future__ import annotations
 
 import asyncio
@@ -55,6 +56,8 @@ from tallystick.node.work import Work
 from tallystick.node.worlds import drop_unfinished, is_unfinished
 from tallystick.node.writer import Rhythm, Writer
 
+_TAIL: Final = 3  # times as long as snapshots are apart: no node that lives on leaves that behind
+_SHORTEN_S: Final = 2.0
 _COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
 
 
@@ -197,7 +200,23 @@ async def _open_worlds(node: Node, *, passive: bool) -> None:
         await node.work.open(row.world)
         node.log.say("info", "world.opened", node.name_of(row.world), world=row.world, seq=head)
         if not passive:
+            await _shorten(node, row.world)
             node.resume.begin(row.world, head)
+
+
+async def _shorten(node: Node, world: str) -> None:
+    """Take a snapshot now if the tail is longer than a node leaves that lives on.
+
+    It was left by lives too short for a snapshot; the next one may be as short, and would fold
+    all of it again.
+    """
+    hosted = node.engine.worlds[world]
+    if hosted.driver.world.seq - hosted.snapped < _TAIL * node.config.node.snapshot_every:
+        return
+    try:
+        await node.snapshot(world, wait_s=_SHORTEN_S)
+    except TallyError as why:  # a start goes on without: it only folds more the next time
+        node.log.say("warning", why.code, f"no snapshot at the start: {why.message}", world=world)
 
 
 async def _tell_torn(node: Node) -> None:
