@@ -87,7 +87,7 @@ def test_what_people_hold_gives_its_cost_back() -> None:
 @pytest.mark.clause("K-41")
 @pytest.mark.invariant("I20")
 def test_a_cell_that_is_gone_is_not_spilled() -> None:
-    """K-41: its room in memory is given back with the others', and there is nothing to keep."""
+    """K-41: whether cells stay or go, memory keeps to its bound and the root to its history."""
     rig = mixed.mixed_rig(Settings(resident_bytes_max=150))
     for number in range(6):
         rig.send(GO, go(f"c{number}", "gone" if number % 2 else "note"))
