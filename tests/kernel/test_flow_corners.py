@@ -9,6 +9,7 @@ import pytest
 from tallystick.kernel.drain import RELEASES_MAX
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import Settings
+from tallystick.model.cells import CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.records import IntentReleased, ReceiptSettled
 from tallystick.values import canon
@@ -16,7 +17,7 @@ from tests.kernel import mixed
 from tests.kernel.test_flows import BUDGET, SECOND, asked, end, flow, held, lab, wishes
 from tests.kernel.test_fork import child_rig
 from tests.rig import START_NS, Rig, check
-from tests.worlds import ASK, GO, go
+from tests.worlds import ASK, GO, LAB, go
 
 ONE = flow(max_open={"world": 1})
 
@@ -87,13 +88,23 @@ def test_what_people_hold_gives_its_cost_back() -> None:
 @pytest.mark.clause("K-41")
 @pytest.mark.invariant("I20")
 def test_a_cell_that_is_gone_is_not_spilled() -> None:
-    """K-41: whether cells stay or go, memory keeps to its bound and the root to its history."""
+    """K-41: whether cells stay or go, memory keeps to its bound and the root to its history.
+
+    The state of a cell that ended before its turn is not written out; one that stays is.
+    """
     rig = mixed.mixed_rig(Settings(resident_bytes_max=150))
-    for number in range(6):
-        rig.send(GO, go(f"c{number}", "gone" if number % 2 else "note"))
+    states = {}
+    for name in ("gone", "stays"):
+        rig.send(GO, go(name, "note"))
+        states[name] = rig.cell(LAB, name).state_hash
+    rig.send(GO, go("gone", "gone"))
+    assert CellId(LAB, canon.encode("gone")) in rig.world.resident
     for number in range(12):
         rig.send(GO, go(f"d{number}", "note"))
+    assert CellId(LAB, canon.encode("gone")) not in rig.world.resident
     assert rig.world.resident_bytes <= 150
+    assert rig.driver.blobs.get(states["gone"]) is None
+    assert rig.driver.blobs.get(states["stays"]) is not None
     check(rig)
 
 

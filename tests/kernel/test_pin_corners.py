@@ -10,7 +10,17 @@ from tallystick.kernel.inputs import Activate
 from tallystick.model.records import CellUnpinned, Dropped, EventAdmitted, WorkflowFaulted
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
-from tests.kernel.parcels import planned
+from tests.kernel.parcels import (
+    FUNCTIONS,
+    PARCEL,
+    PURE,
+    SENT,
+    SENT2,
+    Release,
+    documents,
+    planned,
+    upgrade,
+)
 from tests.rig import Rig, bundle_of, check
 from tests.worlds import (
     GO,
@@ -50,6 +60,12 @@ def spawning(following: Any, value: Any, _ctx: Any) -> Outcome:
     return Outcome(following, effects=[{"effect": SPAWN, "params": params, "cap_slot": "flow"}])
 
 
+def last_words(following: Any, value: Any, _ctx: Any) -> Outcome:
+    """A deed that ends the cell, and sends it something with the same breath."""
+    told = [{"schema": GO, "value": go(value["id"])}]
+    return Outcome(following, status="completed", events=told)
+
+
 def world(*more: Any) -> Rig:
     """A lab whose cells tell, spawn and wait."""
     deeds = lab_function(
@@ -58,6 +74,7 @@ def world(*more: Any) -> Rig:
         stranger=telling("t/Nowhere@1", {"n": 1}),
         wrong=telling(TOLD, {"n": "one"}),
         spawn=spawning,
+        last=last_words,
     )
     made = lab_documents(*more, lab_workflow(KID), flow=OPEN, **lab_authority(KID))
     return Rig(made, {CODE: deeds, ("t/code@1", "kid"): deeds})
@@ -144,4 +161,50 @@ def test_an_event_that_a_pinned_cell_cannot_read_is_lost_to_it() -> None:
         rig.send(MARK, {"id": "old", "kind": {"$tag": kind}})
     assert rig.state(LAB, "old")["log"] == ["ask", "mark"]
     assert [each.reason for each in rig.records(Dropped)] == ["unread"]
+    check(rig)
+
+
+@pytest.mark.clause("K-35")
+@pytest.mark.parametrize("pinned", [False, True])
+def test_what_a_cell_sends_itself_at_its_end_is_lost(pinned: bool) -> None:
+    """03 section 4: an ended process takes no mail, from the very frame that ends it.
+
+    A pinned cell is no exception: its own workflow says whether it takes mail after its end.
+    """
+    rig = world()
+    rig.send(GO, go("a", "ask"))
+    if pinned:
+        change(rig)
+    rig.send(GO, go("a", "last"))
+    assert [each.reason for each in rig.records(Dropped)] == ["terminal"]
+    assert rig.cell(LAB, "a").status == "completed"
+    assert rig.state(LAB, "a")["log"] == ["ask", "last"]
+    check(rig)
+
+
+def _upcast_of_light_ones(given: Any) -> Any:
+    """Right for one kilogram; what it makes of others is not of the newer schema."""
+    value = given["input"]
+    grams: Any = 1000 if value["kg"] == 1 else "many"
+    return {"output": {"id": value["id"], "grams": grams}}
+
+
+@pytest.mark.clause("X-20")
+@pytest.mark.parametrize(("action", "left"), [("pin", "failed"), ("continue", "suspended")])
+def test_an_upcast_that_answers_nonsense_is_a_fault_of_the_cell(action: str, left: str) -> None:
+    """X-20: the answer of an upcast is checked, also by the bundle that a cell is pinned to.
+
+    Other cells are served; the first tick under code that a plan let it go on with ends no cell.
+    """
+    newer = Release("one", event=SENT2, upcast=True)
+    functions = {**FUNCTIONS, (PURE, "sent_1_2"): _upcast_of_light_ones}
+    rig = Rig(documents(newer), functions)
+    rig.send(SENT, {"id": "a", "kg": 1})
+    upgrade(rig, newer._replace(entry="two"), planned(rig, action))
+    rig.send(SENT, {"id": "b", "kg": 1})
+    rig.send(SENT, {"id": "a", "kg": 2})
+    (fault,) = rig.records(WorkflowFaulted)
+    assert (fault.code, canon.decode(fault.key)) == ("upcast_failed", "a")
+    assert rig.cell(PARCEL, "a").status == left
+    assert rig.state(PARCEL, "b")["log"] == ["two Sent:1000"]
     check(rig)

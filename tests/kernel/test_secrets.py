@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from tallystick.kernel.inputs import Activate, Planned
-from tallystick.model.records import IntentDenied, IntentOpened
+from tallystick.kernel.inputs import Activate, Decide, Planned
+from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
 from tallystick.modules.python import Outcome
+from tallystick.values import canon
 from tests.rig import Rig, bundle_of, check
 from tests.worlds import (
+    ALLOW,
     GO,
     LAB,
     allow_all,
@@ -42,15 +44,31 @@ def definition(name: str, *allowed: str) -> dict[str, Any]:
     }
 
 
+HOLD = {
+    "$kind": "defpolicy",
+    "name": "t/held@1",
+    "rules": [{"id": "all", "decision": "require_approval"}],
+}
+
+
 def documents(*definitions: Any) -> list[Any]:
     key = {"ref": "sys/TextOrSecretRef@1"}
+    policy = HOLD if HOLD in definitions else ALLOW
     return lab_documents(
         schema("t/Call@1", record(keys={"list": key})),
         effect(CALL, "t/Call@1", "t/Answer@1"),
         *definitions,
         flow=SLOTS,
-        **OWN,
+        **{**OWN, "authority": {**OWN["authority"], "policies": [policy["name"]]}},
     )
+
+
+def change(rig: Rig, *definitions: Any) -> None:
+    """Switch to a bundle with these definitions; the cell that asked goes on."""
+    manifest, blobs = bundle_of(documents(*definitions))
+    plan = {(LAB, rig.cell(LAB, "a").id.key): Planned(rig.cell(LAB, "a").last_seq)}
+    sample = rig.clock.sample()
+    rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan))
 
 
 def asker(*definitions: Any, keys: list[Any], **more: Any) -> Rig:
@@ -137,12 +155,29 @@ def test_no_yes_stands() -> None:
 def test_key_attaches_first() -> None:
     """06 section 1: a key that is open attaches, also after its secret left the manifest."""
     rig = asker(MAY, keys=[secret("pay/key")], idempotency_key=b"k")
-    manifest, blobs = bundle_of(documents())
-    plan = {(LAB, rig.cell(LAB, "a").id.key): Planned(rig.cell(LAB, "a").last_seq)}
-    sample = rig.clock.sample()
-    rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "alice", plan=plan))
+    change(rig)
     rig.send(GO, go("a", "wish"))
     assert len(rig.records(IntentOpened)) == 1
     assert not rig.records(IntentDenied)
     rig.settle(rig.jobs.all[0], {"a": "yes"})
+    check(rig)
+
+
+@pytest.mark.clause("K-04", "K-29")
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_secret_that_left_while_people_thought_about_it(stays: bool) -> None:
+    """06 section 1: what is approved is asked for again, its secrets by today's manifest.
+
+    The control is the same approval under a manifest that still has the secret.
+    """
+    rig = asker(HOLD, MAY, keys=[secret("pay/key")])
+    assert not rig.jobs.all
+    change(rig, HOLD, *([MAY, definition("more/key@1")] if stays else []))
+    ((held, _),) = rig.world.intents.entries()
+    rig.do(Decide(rig.clock.sample(), held, "bob", "approve"))
+    rig.run()
+    assert len(rig.jobs.all) == stays
+    told = [canon.decode(each.payload)["code"] for each in rig.records(ReceiptSettled)]
+    assert told == ([] if stays else ["secret.unknown"])
+    assert rig.state(LAB, "a")["log"] == (["wish"] if stays else ["wish", "denied:"])
     check(rig)

@@ -448,6 +448,7 @@ def test_a_batch_stays_until_the_journal_has_it(here: Watched) -> None:
     here.clock.pass_ns(SECOND)
     first = here.watcher.look()
     assert first is not None
+    assert here.watcher.due_ns() == 0
     assert here.watcher.look() is first
     here.watcher.again(journaled)
     (batch,) = here.settle()
