@@ -16,6 +16,7 @@ from tallystick.model.hot_items import (
     key,
     may,
     nat,
+    number_of,
     octets,
     pattern,
     size,
@@ -50,8 +51,8 @@ STAMP: Final = may(
 
 def stamp_of(now: bytes, entropy: bytes, logical: bytes | None) -> Stamp:
     """The stamp of the groups of its pattern."""
-    now_ns = NUMBERS[now]
-    return make(Stamp, (now_ns, now_ns if logical is None else NUMBERS[logical], entropy))
+    now_ns = number_of(now)  # a moment does not come again
+    return make(Stamp, (now_ns, now_ns if logical is None else number_of(logical), entropy))
 
 
 # ---- intents --------------------------------------------------------------------------------

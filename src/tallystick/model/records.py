@@ -404,7 +404,7 @@ def placed(record: IntentOpened, before: Sequence[Record], seq: int) -> IntentOp
         )
     index = sum(type(each) in ASKED for each in before) if len(before) > 1 else 0
     place = (WORKFLOW, tick.workflow, tick.workflow_hash, tick.key, seq, index)
-    return record._replace(origin=make_tuple(Origin, place))
+    return make_tuple(IntentOpened, (*record[:4], make_tuple(Origin, place), *record[5:]))
 
 
 def load_judged(raw: Any) -> Judged:
