@@ -22,7 +22,6 @@ from tallystick.kernel.parts import (
 from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
-from tallystick.model.cells import CellId
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
@@ -84,7 +83,7 @@ def attached(world: World, record: records.IntentAttached) -> None:
     if continuation.schema_of(known.settled) not in workflow_of(world, cell).arms:
         return
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
-    _deliver(world, [came], seq=world.seq)
+    _deliver(world, cell, [came])
 
 
 def denied(world: World, record: records.IntentDenied) -> None:
@@ -97,22 +96,28 @@ def settled(world: World, record: records.ReceiptSettled) -> None:
     stamp = record.stamp
     if stamp is not None:
         stamped(world, stamp)
-    if record.status == "denied" and record.error is None:
-        refused = world.denied.popleft()
-        waiter = Waiter(refused.origin, refused.issuer_ref)
-        cell = world.cell(CellId(refused.origin.workflow, refused.origin.key))
-        manifest = world.manifest if cell is None or cell.pin is None else cell.pin
-        came = [Continuation(refused, manifest, waiter, record)]
-    else:
-        came = _close(world, record)
+    close = _refuse if record.status == "denied" and record.error is None else _close
+    cell, came = close(world, record)
     if record.outcome in _DELIVERED:
-        _deliver(world, came, world.seq)
+        assert cell is not None, "nothing is delivered to a cell that is gone"
+        _deliver(world, cell, came)
 
 
 _DELIVERED: Final = frozenset({"delivered", "rejected_delivered"})
+Owed = tuple[Cell | None, list[Continuation]]
+"""The cell that asked, and what it is owed; None when it is gone."""
 
 
-def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
+def _refuse(world: World, record: records.ReceiptSettled) -> Owed:
+    """What was asked for and never opened is answered by its denial."""
+    refused = world.denied.popleft()
+    origin = refused.origin
+    cell = world.edit_cell(origin.workflow, origin.key)
+    manifest = world.manifest if cell is None or cell.pin is None else cell.pin
+    return cell, [Continuation(refused, manifest, Waiter(origin, refused.issuer_ref), record)]
+
+
+def _close(world: World, record: records.ReceiptSettled) -> Owed:
     """Take an intent out of the open ones; who waits for it is owed a continuation."""
     ident = record.intent
     intent = world.intents.take(ident)
@@ -133,7 +138,7 @@ def _close(world: World, record: records.ReceiptSettled) -> list[Continuation]:
         cell.inflight = without_bond(cell.inflight, ident)
     if opened.idempotency_key is not None:
         _close_key(world, cell, record)
-    return _owed(intent, record)
+    return cell, _owed(intent, record)
 
 
 def _close_key(world: World, cell: Cell | None, record: records.ReceiptSettled) -> None:
@@ -160,17 +165,14 @@ def _owed(
     return owed
 
 
-def _deliver(world: World, came: list[Continuation], seq: int) -> None:
+def _deliver(world: World, cell: Cell, came: list[Continuation]) -> None:
     """Put continuations into the mailbox of the cell that asked; no table is consulted (K-13)."""
     parent, now_ns, hops = inherit(world)
+    schema = continuation.schema_of(came[0].came)
+    arm = workflow_of(world, cell).arms.get(schema)
     for index, each in enumerate(came):
-        _, _, waiter, what = each
-        origin = waiter.origin
-        cell = must(world, origin.workflow, origin.key)
-        schema = continuation.schema_of(what)
-        arm = workflow_of(world, cell).arms.get(schema)
         fields = (
-            seq, index, schema, arm, parent, now_ns, hops, None, None, None, each, None, None,
+            world.seq, index, schema, arm, parent, now_ns, hops, None, None, None, each, None, None,
         )  # fmt: skip
         push(world, cell, make(Mail, fields))
 
@@ -181,7 +183,8 @@ def progress(world: World, record: records.ProgressNoted) -> None:
     intent = world.intents.edit(record.intent)
     assert intent is not None, "progress is noted only for an open intent"
     intent.progress = record.seq
-    _deliver(world, _owed(intent, record), seq=world.seq)
+    origin = intent.record.origin
+    _deliver(world, must(world, origin.workflow, origin.key), _owed(intent, record))
 
 
 def attempted(world: World, record: records.EffectAttempted) -> None:
