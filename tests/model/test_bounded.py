@@ -13,11 +13,8 @@ from tallystick.model.abi import read_effect
 
 # The memory, how its keys are made, and its bound.
 BOUNDED: list[tuple[Any, Callable[[int], Any], int]] = [
-    (frames._Places, lambda n: (f"n{n}", 1), frames._PLACES_MAX),
-    (frames._Starts, lambda n: f"n{n}", frames._PLACES_MAX),
-    (hot._Ran, lambda n: (f"n{n}", n & 1), hot._RAN_MAX),
-    (hot._Ends, lambda n: (f"n{n}", 1), hot._RAN_MAX),
-    (hot._Codes, lambda n: (n, bytes(32), 1, bytes(32)), hot._RAN_MAX),
+    (frames._Starts, lambda n: f"n{n}", frames._STARTS_MAX),
+    (hot._Ran, lambda n: ("e", n & 1, f"n{n}", 1, n, bytes(32), 1, bytes(32)), hot._RAN_MAX),
 ]
 
 

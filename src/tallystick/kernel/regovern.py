@@ -33,6 +33,8 @@ _AGAIN: Final = "gov.not_quiescent"
 def again(world: World, recorded: Sequence[Record]) -> Govern | None:
     """The input of a frame of governance; None when the frame is none, or does not tell it."""
     first = recorded[0]
+    if type(first) is ReceiptSettled:
+        return None  # nearly all that is asked about: what an executor said is no decision
     stamp = getattr(first, "stamp", None)
     if stamp is None:
         return None

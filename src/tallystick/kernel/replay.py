@@ -22,7 +22,7 @@ from tallystick.kernel.regovern import again
 from tallystick.kernel.roots import root, root_of, state_root
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
-from tallystick.model.frames import Sealed, is_tick, next_records, open_frame, seal_frame
+from tallystick.model.frames import Sealed, frame_body, is_tick, next_records, open_frame
 from tallystick.model.records import (
     EventAdmitted,
     IntentApproval,
@@ -123,7 +123,7 @@ def verify(world: World, frames: Iterable[Sealed], workflow: str | None = None) 
             records += frame.last - frame.seq + 1
             fold_frame(world, open_frame(frame.body)[3], frame.hash)
             continue
-        if is_tick(frame.body):
+        if world.ring and is_tick(frame):
             again = _run_again(world, frame)
             if again is not None:
                 ticks += 1
@@ -144,7 +144,7 @@ def verify(world: World, frames: Iterable[Sealed], workflow: str | None = None) 
 
 def _is_next(world: World, frame: Sealed, workflow: str) -> bool:
     """True for a tick of a workflow: the cell whose turn it is was one of its cells."""
-    return is_tick(frame.body) and bool(world.ring) and world.ring[0].workflow == workflow
+    return bool(world.ring) and world.ring[0].workflow == workflow and is_tick(frame)
 
 
 def _run_again(world: World, frame: Sealed) -> tuple[Record, ...] | None:
@@ -156,8 +156,8 @@ def _run_again(world: World, frame: Sealed) -> tuple[Record, ...] | None:
     made = advance(world)
     if made is None:
         return None
-    sealed = seal_frame(world.id, world.seq + 1, world.head, made.records)
-    return made.records if sealed.body == frame.body else None
+    body = frame_body(world.id, world.seq + 1, world.head, made.records)
+    return made.records if body == frame.body else None
 
 
 def _compare(world: World, recorded: list[Record]) -> Found | None:

@@ -20,8 +20,6 @@ from tallystick.model.hot_items import (
     DIGEST,
     NAT,
     NUMBERS,
-    SIZE,
-    SIZES,
     TEXT,
     TEXTS,
     get,
@@ -53,19 +51,19 @@ _PUT: Final = hot.PUT
 _put_opened: Final = hot.put_opened
 
 
-class _Places(dict[tuple[str, int], bytes]):
-    """What stands between the chain and the records: the world, and how many there are."""
+class _Starts(dict[str, bytes]):
+    """What stands between the chain and the number of records: the world."""
 
-    def __missing__(self, place: tuple[str, int]) -> bytes:
-        world, count = place
-        made = _WORLD + _NAMES[world] + _RECORDS + canon.head(4, count)
-        if len(self) < _PLACES_MAX:
-            self[place] = made
+    def __missing__(self, world: str) -> bytes:
+        made = _WORLD + _NAMES[world] + _RECORDS
+        if len(self) < _STARTS_MAX:
+            self[world] = made
         return made
 
 
-_PLACES_MAX: Final = 4096
-_PLACES: Final[dict[tuple[str, int], bytes]] = _Places()
+_STARTS_MAX: Final = 4096
+_STARTS: Final[dict[str, bytes]] = _Starts()
+_LISTS: Final = tuple(canon.head(4, n) for n in range(24))
 
 
 class Sealed(NamedTuple):
@@ -101,37 +99,41 @@ class Damage(NamedTuple):
 
 def seal_frame(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> Sealed:
     """Encode and chain the records of one frame; `seq` is the number of the first."""
+    body = frame_body(world, seq, prev, records)
+    last = seq + len(records) - 1
+    return make(Sealed, (world, seq, last, prev, sha256(body).digest(), body))
+
+
+def frame_body(world: str, seq: int, prev: bytes, records: Sequence[Record]) -> bytes:
+    """What is hashed of such a frame."""
     n = len(records)
     assert n, "a frame holds at least one record"
-    place = _PLACES[world, n]
-    if n == 1:
-        record = records[0]
-        put = _PUT[type(record)](record)
-        body = b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, place, put))
-        return make(Sealed, (world, seq, seq, prev, sha256(body).digest(), body))
-    out = [_HEAD, _NUMBERS[seq], _PREV, prev, place]
     first = records[0]
+    if n == 1:
+        put = _PUT[type(first)](first)
+        return b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, _STARTS[world], _LISTS[1], put))
+    count = _LISTS[n] if n < 24 else canon.head(4, n)
+    out = [_HEAD, _NUMBERS[seq], _PREV, prev, _STARTS[world], count]
     if type(first) is Ticked:
         out.append(_PUT[Ticked](first))
         _put_asked(out, records, seq)
     else:
         for record in records:
             out.append(_PUT[type(record)](record))  # noqa: PERF401 - a list of its own costs more
-    body = b"".join(out)
-    return make(Sealed, (world, seq, seq + n - 1, prev, sha256(body).digest(), body))
+    return b"".join(out)
 
 
 def _put_asked(out: list[bytes], records: Sequence[Record], seq: int) -> None:
     """What stands behind a tick: its intents do not say again that they are its own (`placed`)."""
     tick = records[0]
     assert type(tick) is Ticked, "its caller has looked"
-    cell = (WORKFLOW, tick[0], tick[2], tick[1], seq)
     index = 0
     record: Any
     for record in records[1:]:
         kind = type(record)
         if kind is IntentOpened:
-            out.append(_put_opened(record, own=record[4] == (*cell, index)))
+            own = record[4] == (WORKFLOW, tick[0], tick[2], tick[1], seq, index)
+            out.append(_put_opened(record, own=own))
         else:
             out.append(_PUT[kind](record))
         index += kind in ASKED
@@ -140,7 +142,6 @@ def _put_asked(out: list[bytes], records: Sequence[Record], seq: int) -> None:
 Opened = tuple[str, int, bytes, list[Record]]
 """World, first seq, previous hash and records of a body."""
 
-_FUEL: Final = canon.put_key("fuel")  # behind the key, it is a tick and nothing else
 _OPENING: Final = pattern(
     re.escape(_HEAD),
     get(NAT),
@@ -153,18 +154,24 @@ _OPENING: Final = pattern(
 )
 
 
-class _Starts(dict[str, bytes]):
-    """What stands between the chain and the number of records: the world."""
-
-    def __missing__(self, world: str) -> bytes:
-        made = _WORLD + _NAMES[world] + _RECORDS
-        if len(self) < _PLACES_MAX:
-            self[world] = made
-        return made
-
-
-_STARTS: Final[dict[str, bytes]] = _Starts()
 _COUNTS: Final = {canon.head(4, n): n for n in range(1, 24)}
+
+
+def _start(world: str, seq: int, prev: bytes) -> bytes:
+    return b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, _STARTS[world]))
+
+
+# How a tick begins: no other record has so many fields and a key as the first of them.
+_TICKS: Final = frozenset([bytes((head,)) + canon.put_key("key") for head in range(0xAC, 0xB8)])
+
+
+def is_tick(frame: Sealed) -> bool:
+    """True for the frame of a tick in its usual form; False may also mean: read it to know."""
+    body = frame.body
+    start = _start(frame.world, frame.seq, frame.prev)
+    at = len(start)
+    at += 2 if body.startswith(b"\x98", at) else 1  # behind how many records there are
+    return body[at : at + 5] in _TICKS and body.startswith(start)
 
 
 def next_records(frame: Sealed, seq: int, prev: bytes) -> list[Record] | None:
@@ -173,7 +180,7 @@ def next_records(frame: Sealed, seq: int, prev: bytes) -> list[Record] | None:
     How such a frame begins is known, so its bytes are compared instead of read.
     """
     body = frame.body
-    start = b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, _STARTS[frame.world]))
+    start = _start(frame.world, seq, prev)
     at = len(start)
     n = _COUNTS.get(body[at : at + 1])
     if n is None or not body.startswith(start) or len(body) > canon.SIZE_MAX:
@@ -201,15 +208,6 @@ def open_frame(body: bytes) -> Opened:
     if at != len(body) or seq == 0:
         return open_plainly(body)
     return name, seq, prev, records
-
-
-_TICK: Final = pattern(_OPENING.pattern, rb"[\xac-\xb7]", key("key"), get(SIZE))
-
-
-def is_tick(body: bytes) -> bool:
-    """True for the frame of a tick in its usual form; False may also mean: read it to know."""
-    found = _TICK.match(body)
-    return found is not None and body.startswith(_FUEL, found.end() + SIZES[found[5]])
 
 
 def open_plainly(body: bytes) -> Opened:

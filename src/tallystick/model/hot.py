@@ -177,46 +177,35 @@ _NO_NOTES: Final = (None, None, None, None)
 _RAN_MAX: Final = 4096
 
 
-class _Ran(dict[tuple[str, int], bytes]):
-    """Engine and number of events, up to the digest of the output."""
+_Said = tuple[str, int, str, int, int, bytes, int, bytes]
+_Pieces = tuple[int, bytes, bytes, bytes]
 
-    def __missing__(self, pair: tuple[str, int]) -> bytes:
-        engine, events = pair
+
+class _Ran(dict[_Said, _Pieces]):
+    """What recurs in the ticks of a workflow: how many fields go without saying, and three pieces.
+
+    They are engine and events, up to the digest of the output; status and effects, up to the birth
+    of the cell; index and code, the end of the record.
+    """
+
+    def __missing__(self, said: _Said) -> _Pieces:
+        engine, events, status, effects, index, module_hash, version, workflow_hash = said
         count = _EVENTS + _NUMBERS[events] if events else b""
-        made = _ENGINE + _NAMES[engine] + count + _OUTPUT
-        if len(self) < _RAN_MAX:
-            self[pair] = made
-        return made
-
-
-class _Ends(dict[tuple[str, int], bytes]):
-    """Status and number of effects, up to the birth of the cell."""
-
-    def __missing__(self, told: tuple[str, int]) -> bytes:
-        status, effects = told
         word = b"" if status == RUNNING else _STATUS + _NAMES[status]
-        made = word + _EFFECTS + _NUMBERS[effects] + _BORN
-        if len(self) < _RAN_MAX:
-            self[told] = made
-        return made
-
-
-class _Codes(dict[tuple[int, bytes, int, bytes], bytes]):
-    """The end of a tick, which recurs for every tick of a workflow: index, code and version."""
-
-    def __missing__(self, told: tuple[int, bytes, int, bytes]) -> bytes:
-        index, module_hash, version, workflow_hash = told
         place = _INPUT_INDEX + _NUMBERS[index] if index else b""
         form = b"" if version == 1 else _STATE_VERSION + _NUMBERS[version]
-        made = b"".join((place, _MODULE_HASH, module_hash, form, _WORKFLOW_HASH, workflow_hash))
+        made = (
+            (count, word, place, form).count(b""),
+            _ENGINE + _NAMES[engine] + count + _OUTPUT,
+            word + _EFFECTS + _NUMBERS[effects] + _BORN,
+            b"".join((place, _MODULE_HASH, module_hash, form, _WORKFLOW_HASH, workflow_hash)),
+        )
         if len(self) < _RAN_MAX:
-            self[told] = made
+            self[said] = made
         return made
 
 
-_RAN: Final[dict[tuple[str, int], bytes]] = _Ran()
-_ENDS: Final[dict[tuple[str, int], bytes]] = _Ends()
-_CODES: Final[dict[tuple[int, bytes, int, bytes], bytes]] = _Codes()
+_RAN: Final[dict[_Said, _Pieces]] = _Ran()
 
 
 # tidy: the table of one record, written out.
@@ -228,16 +217,12 @@ def _ticked(record: Ticked) -> bytes:
     ) = record  # fmt: skip
     if (reason, logs, metrics, blobs) != _NO_NOTES:
         return put_framed(record)
+    unsaid, ran, ends, code = _RAN[
+        engine, events, status, effects, index, module_hash, version, workflow_hash
+    ]
     return b"".join(
         (
-            _MAPS[
-                17
-                - (before, after, state, ann, result).count(None)
-                + (events != 0)
-                + (status != RUNNING)
-                + (index != 0)
-                + (version != 1)
-            ],
+            _MAPS[21 - unsaid - (before, after, state, ann, result).count(None)],
             b"" if ann is None else _ANN + _OCTETS[len(ann)] + ann,
             _KEY,
             _OCTETS[len(key)],
@@ -249,17 +234,17 @@ def _ticked(record: Ticked) -> bytes:
             b"" if after is None else _AFTER + after,
             b"" if state is None else _STATE + _OCTETS[len(state)] + state,
             b"" if before is None else _BEFORE + before,
-            _RAN[engine, events],
+            ran,
             output,
             _TICKED,
             b"" if result is None else _RESULT + _OCTETS[len(result)] + result,
-            _ENDS[status, effects],
+            ends,
             _NUMBERS[born],
             _WORKFLOW,
             _NAMES[workflow],
             _INPUT_SEQ,
             _NUMBERS[input_seq],
-            _CODES[index, module_hash, version, workflow_hash],
+            code,
         )
     )
 
@@ -361,8 +346,10 @@ _IDEM: Final = _K("idempotency_key")
 # tidy: the table of one record, written out.
 def put_opened(record: IntentOpened, *, own: bool = False) -> bytes:
     """An opened intent; `own` leaves its origin out, which is the tick of its own frame."""
-    intent, effect, effect_hash, executor, origin, judged = record[:6]
-    params, _, issuer, idem, timeout, hold, flow = record[6:]
+    (
+        intent, effect, effect_hash, executor, origin, judged, params, _, issuer, idem, timeout,
+        hold, flow,
+    ) = record  # fmt: skip
     trail = _judged(judged) if hold is None and flow is None else None
     if params is None or trail is None:
         return put_framed(record._replace(origin=None) if own else record)  # type: ignore[arg-type]  # left out
@@ -438,8 +425,10 @@ def _seal(seal: dict[str, Any]) -> bytes:
 
 # tidy: the table of one record, written out.
 def _settled(record: ReceiptSettled) -> bytes:
-    intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome = record[:9]
-    payload, _, usage, seal, key_id, stamp, error = record[9:]
+    (
+        intent, status, source, executor, attempt, started_ns, ended_ns, to, outcome, payload, _,
+        usage, seal, key_id, stamp, error,
+    ) = record  # fmt: skip
     if payload is None or error is not None or len(to) > 1:
         return put_framed(record)
     if seal is not None and type(seal) is dict and seal.get("key") == key_id:

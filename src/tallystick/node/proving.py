@@ -112,7 +112,7 @@ class Proving:
         tail = self._case.tail
         seen: dict[CellId, list[int]] = {}
         for frame in self._reader.read(self._case.world, after=stretch.after, upto=stretch.upto):
-            if is_tick(frame.body):
+            if is_tick(frame):
                 record: Any = open_frame(frame.body)[3][0]
                 ident = CellId(record.workflow, record.key)
                 if frame.seq >= first.get(ident, stretch.upto + 1):
