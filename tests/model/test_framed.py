@@ -8,11 +8,12 @@ import pytest
 
 from tallystick.errors import JournalCorrupt
 from tallystick.model import hot
-from tallystick.model.frames import GENESIS, open_frame, open_plainly, seal_frame
+from tallystick.model.frames import GENESIS, is_tick, open_frame, open_plainly, seal_frame
 from tallystick.model.records import (
     EventAdmitted,
     IntentDenied,
     IntentOpened,
+    Noted,
     Origin,
     Record,
     Ticked,
@@ -94,3 +95,15 @@ def test_an_intent_without_an_origin_stops_reading(journal: list[Record], before
             read(body)
         assert caught.value.code == "record.malformed"
         assert caught.value.where == {"field": "origin"}
+
+
+def test_a_tick_is_known_by_its_first_bytes_and_nothing_else_is_taken_for_one() -> None:
+    """KN-03: of all record types a tick alone; not where the frame says otherwise than its body."""
+    for record in SAMPLES:
+        if type(record) is Ticked:  # the rest of its fields is rare, and left to the general way
+            record = record._replace(ann=None, logs=None, metrics=None)  # noqa: PLW2901
+        for more in (0, 30):
+            frame = seal_frame(WORLD, 7, GENESIS, [record, *[Noted("n", {})] * more])
+            assert is_tick(frame) is (type(record) is Ticked)
+            assert not is_tick(frame._replace(seq=8))
+            assert not is_tick(frame._replace(world="w-other"))

@@ -17,13 +17,12 @@ from tallystick.model.frames import (
     GENESIS,
     Damage,
     Sealed,
-    is_tick,
     next_records,
     open_frame,
     seal_frame,
     verify_chain,
 )
-from tallystick.model.records import Noted, Record, Ticked
+from tallystick.model.records import Noted, Record
 from tallystick.node.worlds import ForkOrder, fork_world
 from tallystick.values import canon
 from tests import worlds
@@ -91,18 +90,6 @@ def test_the_records_of_the_next_frame_are_those_that_opening_it_gives() -> None
             assert next_records(frame._replace(body=body), seq, prev) is None
     many = seal_frame(WORLD, 1, GENESIS, [Noted("n", {"record": j}) for j in range(30)])
     assert next_records(many, 1, GENESIS) is None  # rare, and left to the general way
-
-
-def test_a_tick_is_known_by_its_first_bytes_and_nothing_else_is_taken_for_one() -> None:
-    """KN-03: of all record types a tick alone; not where the frame says otherwise than its body."""
-    for record in SAMPLES:
-        if type(record) is Ticked:  # the rest of its fields is rare, and left to the general way
-            record = record._replace(ann=None, logs=None, metrics=None)  # noqa: PLW2901
-        for more in (0, 30):
-            frame = seal_frame(WORLD, 7, GENESIS, [record, *[Noted("n", {})] * more])
-            assert is_tick(frame) is (type(record) is Ticked)
-            assert not is_tick(frame._replace(seq=8))
-            assert not is_tick(frame._replace(world="w-other"))
 
 
 @pytest.mark.invariant("I10")

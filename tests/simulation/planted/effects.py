@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tallystick.kernel import admit, fold_effects, quiescence, settle
 from tallystick.kernel.draft import Answer, Draft
+from tallystick.kernel.fold_mail import must
 from tallystick.model.effects import intent_by_key
 from tallystick.model.records import ReceiptSettled
 from tests.simulation.planted.swap import swapped
@@ -43,7 +44,8 @@ def _settles_again(*statuses):
         return draft.frame(Answer("settled", world.seq + 1))
 
     def close(world, record):
-        return [] if world.intents.get(record.intent) is None else _close(world, record)
+        known = world.intents.get(record.intent) is not None
+        return _close(world, record) if known else (None, [])
 
     return swapped((settle, "settle_receipt", settle_receipt), (fold_effects, "_close", close))
 
@@ -57,14 +59,9 @@ def late_receipt_after_cancel_settles():
 
 
 def receipt_routed_by_table():
-    def deliver(world, came, seq):
-        moved = []
-        for each in came:
-            origin = each.waiter.origin
-            _, first = next(iter(world.cells[origin.workflow].entries()))
-            elsewhere = origin._replace(key=first.id.key)
-            moved.append(each._replace(waiter=each.waiter._replace(origin=elsewhere)))
-        _deliver(world, moved, seq)
+    def deliver(world, cell, came):
+        _, first = next(iter(world.cells[cell.id.workflow].entries()))
+        _deliver(world, must(world, *first.id), came)
 
     return swapped((fold_effects, "_deliver", deliver))
 
