@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tallystick.kernel import drain
+
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "reports"
 PURE = (
@@ -147,6 +149,21 @@ def test_mutants_differ_and_spare_prose(tmp_path: Path):
     assert {site.line for site in sites} == {6, 7, 8, 9}
     with pytest.raises(IndexError):
         mutate.mutated(SOURCE, len(sites))
+
+
+def test_a_planted_module_is_like_the_one_that_it_stands_for():
+    """ST-14: it has the defect, and the name and file that tests ask for; others are left alone."""
+    mutate = program("mutate")
+    aim = mutate.AIMS["kernel"]
+    file = aim.folder / "drain.py"
+    (mutant,) = [each for each in mutate.sites(file) if each.was == str(drain.RELEASES_MAX)]
+    planted = mutate.Planted(mutant, aim)
+    spec = planted.find_spec("tallystick.kernel.drain")
+    assert planted.find_spec("tallystick.kernel.tick") is None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (module.__name__, module.__file__) == ("tallystick.kernel.drain", str(file))
+    assert module.RELEASES_MAX == drain.RELEASES_MAX + 1
 
 
 def test_the_interval_is_that_of_a_share():
