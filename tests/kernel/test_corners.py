@@ -59,6 +59,10 @@ def test_a_world_that_lost_its_name_is_frozen() -> None:
     assert "alias" in caught.value.hint
     assert rig.root() != before
     assert root(rig.folded()) == rig.root()
+    rig.driver.snapshot()
+    rig = rig.reopened()
+    with pytest.raises(Unavailable):
+        rig.send(GO, go("a"))
     rig.do(MoveAlias(rig.clock.sample(), "prod", WORLD, "alice", OTHER))
     rig.send(GO, go("a"))
     check(rig)
@@ -285,3 +289,6 @@ def test_a_builtin_reads_only_what_is_named() -> None:
             read(text)
         assert text in caught.value.message
     assert _Reading(rig.world, canon.encode({"a": text}), cell.mailbox[0])(text) == data
+    rig.send(GO, go(text), run=False)
+    named = _Reading(rig.world, b"", rig.cell(LAB, text).mailbox[0])
+    assert [named(text), named(text)] == [data, data]

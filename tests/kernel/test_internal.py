@@ -14,6 +14,7 @@ from tests.rig import Rig, check
 from tests.worlds import (
     ASK,
     CALL,
+    CANCEL,
     GO,
     LAB,
     READ,
@@ -29,6 +30,7 @@ from tests.worlds import (
 CODE = ("t/code@1", "lab")
 KID = "t/kid@1"
 SECOND = 1_000_000_000
+FORGED = {"reason": "because", "principal": "alice", "deadline_ns": None}
 
 
 def child(ident: str, do: str = "note", **more: Any) -> dict[str, Any]:
@@ -107,10 +109,7 @@ BAD_CHILDREN = [
     ({"payload": {"schema": "t/Ask@1", "value": canon.encode({"q": "x"})}}, "spawn.bad_payload"),
     ({"payload": {"schema": GO, "value": canon.encode({"id": "k"})}}, "spawn.bad_payload"),
     ({"payload": {"schema": GO, "value": b"junk"}}, "spawn.bad_payload"),
-    (
-        {"payload": {"schema": "sys/CancelRequested@1", "value": canon.encode({})}},
-        "spawn.bad_payload",
-    ),
+    ({"payload": {"schema": CANCEL, "value": canon.encode(FORGED)}}, "spawn.bad_payload"),
     ({"key": None}, "spawn.bad_payload"),
     ({"key": canon.encode(7)}, "spawn.bad_payload"),
     ({"key": b"junk"}, "spawn.bad_payload"),

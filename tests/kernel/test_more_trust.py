@@ -81,7 +81,8 @@ def test_a_seal_counts_for_what_its_key_is_trusted_with(
     """D7: a true seal of a key for another executor or effect changes nothing."""
     rig = lab()
     job = asked(rig)
-    rig.do(TrustKey(rig.clock.sample(), OUTSIDER.public, executors, effects, "alice"))
+    trusted = rig.do(TrustKey(rig.clock.sample(), OUTSIDER.public, executors, effects, "alice"))
+    assert (trusted.kind, trusted.seq) == ("governed", rig.world.seq)
     answer = rig.settle(job, {"a": "yes"}, pair=OUTSIDER)
     if settled:
         assert answer.kind == "settled"

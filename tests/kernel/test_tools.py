@@ -7,8 +7,11 @@ import pytest
 from tallystick.kernel.inputs import RevokeGrant
 from tallystick.kernel.parts import INLINE_VALUE_MAX
 from tallystick.model.records import IntentOpened, ReceiptSettled
+from tallystick.playbooks.bundle import WORKFLOW
 from tests.playbooks.kernel import PlayRig
 from tests.playbooks.nets import HEAD
+from tests.playbooks.stage import done
+from tests.playbooks.test_children import CHILD, PARENT, rig_with
 from tests.rig import check
 
 STEP = (
@@ -38,4 +41,31 @@ def test_a_revoked_tool_ends_the_step_that_uses_it(size: int, kind: str) -> None
     ended = [each.status for each in rig.records(ReceiptSettled) if each.intent == opened.intent]
     assert ended == (["cancelled"] if kind == "python" else [])
     assert rig.net()["status"] == ("failed" if kind == "python" else None)
+    check(rig)
+
+
+@pytest.mark.clause("X-17", "X-24")
+def test_a_minted_grant_is_passed_on() -> None:
+    """PB-22, PB-24: a child's tools descend from what was minted for its parent, by name."""
+    rig = rig_with(CHILD.replace("{kind: noop}", "{kind: python, code: y}"))
+    rig.request(PARENT % ("", "7"))
+    grants = rig.cell(WORKFLOW, "e1.r1.2").caps["grants"]
+    tools = {name: grant["parent"] for name, grant in grants.items() if name.startswith("tool.")}
+    assert sorted(map(str, tools.values())) == ["None", "tool.python@e1"]
+    assert tools["tool.python@e1"] is None
+    (job,) = rig.jobs.all
+    assert job.granted == {"python": {}}
+    check(rig)
+
+
+@pytest.mark.parametrize("size", [1, INLINE_VALUE_MAX + 1], ids=["inline", "by digest"])
+def test_a_large_answer_moves_a_loop_on(size: int) -> None:
+    """PB-21: what a step answered is read wherever it stands, and the next item is asked for."""
+    rig = PlayRig()
+    rig.request(STEP.replace('"%s"', "1, 2"))
+    (first,) = rig.jobs.all
+    rig.settle(first, done("x" * size))
+    (settled,) = rig.records(ReceiptSettled)
+    assert (settled.payload is None) == (size > INLINE_VALUE_MAX)
+    assert len(rig.jobs.all) == 2
     check(rig)

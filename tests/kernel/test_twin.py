@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from types import NoneType
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +12,24 @@ from hypothesis import strategies as st
 from tallystick.kernel.parts import Cell, Intent, Keyed
 from tallystick.kernel.roots import root
 from tallystick.kernel.twin import twin
+from tallystick.modules.python import Outcome
 from tallystick.testing import TestWorld, error, ok, timeout
 from tallystick.testing.sources import built
+from tests.kernel.test_internal import CODE, KID, child, doing
+from tests.rig import Rig
 from tests.workflow.apps import ORDER
 from tests.workflow.names import names_of
+from tests.worlds import (
+    CALL,
+    GO,
+    LAB,
+    ask,
+    go,
+    lab_authority,
+    lab_documents,
+    lab_function,
+    lab_workflow,
+)
 
 READY = built(ORDER)
 ANSWERS = [ok({"ref": "r"}), error("down", retryable=True), error("no"), timeout()]
@@ -95,3 +110,29 @@ def test_nothing_that_fold_changes_is_shared() -> None:
         and getattr(cell, slot) is getattr(again, slot)
     ]
     assert same == []
+
+
+def test_the_bonds_of_a_cell_are_its_own() -> None:
+    """AU-28: open intents, keys and callers of a cell, from the second on, are changed in place."""
+
+    def asks(following: Any, value: Any, _ctx: Any) -> Outcome:
+        key = b"key %d" % value["n"]
+        return Outcome(following, effects=[ask(str(value["n"]), idempotency_key=key)])
+
+    calls = doing(CALL, child("k", "ask"), cap_slot="flow")
+    deeds = lab_function(ask=asks, call=calls)
+    documents = lab_documents(lab_workflow(KID), **lab_authority(KID))
+    rig = Rig(documents, {CODE: deeds, ("t/code@1", "kid"): deeds})
+    for name in "ab":
+        rig.send(GO, go(name, "call"))
+    for number in (1, 2):
+        rig.send(GO, go("c", "ask", number))
+    cell = rig.cell(LAB, "c")
+    bonds = (cell.inflight, cell.keyed, rig.cell(KID, "k").callers)
+    assert [len(each) for each in bonds] == [2, 2, 2]
+    other = twin(rig.world)
+    was = everything(other)
+    rig.send(GO, go("d", "call"))
+    rig.send(GO, go("c", "ask", 3))
+    assert [len(each) for each in bonds] == [3, 3, 3]
+    assert everything(other) == was

@@ -151,3 +151,24 @@ def test_a_long_loop_folds_its_pages() -> None:
     data = rig.driver.blobs.get(canon.raw_of(net["results"]["a"]["v"]["h"]))
     assert data is not None
     assert canon.decode(data)["stats"]["success"] == n
+
+
+def test_a_step_beside_a_loop_goes_its_own_way() -> None:
+    """PB-27: the answer of a single step moves no loop that runs beside it, and the net goes on."""
+    loop = LOOP % ("sequential", 1)
+    single = "tool: {kind: python, code: y}, next: {arcs: [{step: c}]}"
+    text = TEXT % (BEST, loop, TOOL, single, "desc: alone") + "  - {step: c, tool: {kind: noop}}\n"
+    journals = []
+    for lane in (Builtin(), LongWay()):
+        rig = PlayRig(lane)
+        rig.request(text, workload={"items": [1, 2, 3]})
+        by_step = {canon.decode(job.params)["step"]: job for job in rig.jobs.all}
+        assert sorted(by_step) == ["a", "b"]
+        rig.settle(by_step["b"], done(7))
+        assert rig.net()["counts"]["step_runs"] == {"s": 1, "a": 1, "b": 1, "c": 1}
+        while (job := rig.next_job()) is not None:
+            if job is not by_step["b"]:
+                rig.settle(job, done())
+        assert rig.net()["status"] == "success"
+        journals.append([frame.body for frame in rig.journal.read(rig.world.id)])
+    assert journals[0] == journals[1]
