@@ -39,11 +39,18 @@ class Noop:
         self._act = act
         self.done = 0
 
+    def at_once(self, job: Job) -> Outcome | None:
+        """Done, unless there is something to wait for."""
+        return self._did(job) if self._act is None else None
+
     async def perform(self, job: Job, report: Report) -> Outcome:
         """Done."""
         del report
         if self._act is not None:
             await self._act(job)
+        return self._did(job)
+
+    def _did(self, job: Job) -> Outcome:
         self.done += 1
         return Ok({"at": job.params["at"]})
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 INLINE_BYTES_MAX: Final = 65_536  # larger values of a receipt are blobs (04 section 6)
 
@@ -184,6 +184,18 @@ class Executor(Protocol):
 
     async def close(self) -> None:
         """Give back every connection, file and process; no job is running then."""
+        ...
+
+
+@runtime_checkable
+class AtOnce(Protocol):
+    """An executor that can answer some jobs by computing alone.
+
+    It is asked on the kernel's thread, so all worlds of the node wait for it.
+    """
+
+    def at_once(self, job: Job) -> Outcome | None:
+        """The outcome of a job that needs no waiting; None: `perform` is asked."""
         ...
 
 

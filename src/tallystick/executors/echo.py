@@ -31,6 +31,10 @@ class EchoExecutor:
         self.slots = int(settings.get("slots", 1_000))
         self._delay_s = float(settings.get("delay_ms", 0)) / 1_000
 
+    def at_once(self, job: Job) -> Outcome | None:
+        """The params, as they are, unless a delay is set."""
+        return None if self._delay_s else Ok(job.params)
+
     async def perform(self, job: Job, report: Report) -> Outcome:
         """The params, as they are."""
         del report

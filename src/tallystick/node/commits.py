@@ -17,6 +17,7 @@ from tallystick.errors import DiskFull, NotOwner, TallyError
 from tallystick.journal.base import Ambiguous, Append, Fenced, Full, Head, Outcome
 from tallystick.node.driver import Cut, Driver, Staged, Ticket, tickets_of
 from tallystick.node.hosted import Hosted
+from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.writer import Rhythm, Writer
 
@@ -31,6 +32,7 @@ class Ways(NamedTuple):
     outlet: Outlet
     post: Callable[[Parcel], None]
     call: Callable[[Callable[[], None]], None]
+    perform: Callable[[Published], bool]
 
 
 class Commits:
@@ -143,7 +145,11 @@ class Commits:
                 hosted.driver.committed(cut, outcome)
         if full:
             self._filled(full)
-        self._ways.post(self._outlet.taken())
+        parcel = self._outlet.taken()
+        lone = parcel.published.pop() if len(parcel.published) == 1 else None
+        if lone is not None and not self._ways.perform(lone):
+            parcel.published.append(lone)
+        self._ways.post(parcel)
 
     def _settled(self, hosted: Hosted, cut: Cut, outcome: Outcome) -> Head | Fenced | Full:
         """An ambiguous commit is read back: ours, still to be sent, or another's."""

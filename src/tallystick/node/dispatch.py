@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from tallystick.executors.base import Blobs, Executor, Failed, Job, Outcome
+from tallystick.executors.base import AtOnce, Blobs, Executor, Failed, Job, Outcome
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
 from tallystick.node.driver import Deferred
 from tallystick.node.jobs import Published
@@ -113,6 +113,7 @@ class Lane:
     executor: Executor
     slots: int
     on_restart: str = "repeat"
+    at_once: AtOnce | None = None
     running: int = 0
     waiting: deque[Waiting] = field(default_factory=deque)
 
@@ -153,6 +154,7 @@ class Dispatch:
     ) -> None:
         """Let an executor perform its effects, and whatever asks for these names too."""
         lane = Lane(executor, min(executor.slots, self._slots), on_restart)
+        lane.at_once = executor if isinstance(executor, AtOnce) else None
         for name in (*sorted(executor.effects), *names):
             self._lanes[name] = lane
 
@@ -194,6 +196,17 @@ class Dispatch:
         return any(key[0] == world for key in keys) or any(
             each.job.world == world for each in self._ended
         )
+
+    def at_once(self, job: Published) -> AtOnce | None:
+        """Who may answer a job without waiting; asked on the kernel's thread, changes nothing."""
+        if self.stopping or job.world in self.shut:
+            return None
+        if job.effect in self._takers or job.executor in self._takers:
+            return None
+        lane = self._lanes.get(job.effect) or self._lanes.get(job.executor)
+        if lane is None or lane.at_once is None or lane.waiting or self._sink.has_secrets(job):
+            return None
+        return lane.at_once
 
     def waiting_count(self) -> int:
         """How many intents wait for a slot."""
@@ -295,7 +308,7 @@ class Dispatch:
             # The intent is over, or the node stops; either way nobody waits for an outcome.
             outcome = None
         except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
-            outcome = _crash(why)
+            outcome = crash_of(why)
         finally:
             lane.running -= 1
             if self.running.get((job.world, job.intent)) is run:
@@ -309,7 +322,7 @@ class Dispatch:
         params = canon.decode(run.job.params)
         if self._sink.has_secrets(run.job):
             return await self._perform_scrubbed(run, shelf, params)
-        run.given = job = _job(run.job, params, _NO_SECRETS, shelf)
+        run.given = job = job_for(run.job, params, shelf)
 
         async def report(kind: str, payload: Any) -> None:
             await self._progress(run, kind, payload)
@@ -321,7 +334,7 @@ class Dispatch:
         secrets = await self._sink.secrets(run.job, params)
         if isinstance(secrets, Failed):
             return secrets
-        job = _job(run.job, params, secrets, shelf)
+        job = job_for(run.job, params, shelf, secrets)
         scrubber = Scrubber.of(job)
         stream = StreamScrubber(scrubber)
         run.given = job = replace(job, blobs=ScrubbedBlobs(shelf, scrubber))
@@ -334,7 +347,7 @@ class Dispatch:
         try:
             outcome = _outcome(await run.lane.executor.perform(job, report))
         except Exception as why:  # noqa: BLE001 - as in `_run`, but what it says is scrubbed too
-            outcome = _crash(why)
+            outcome = crash_of(why)
         for frame in stream.rest():
             await self._progress(run, *frame)
         return scrubber.outcome(outcome)
@@ -405,11 +418,15 @@ def _outcome(given: Outcome | None) -> Outcome:
     return given
 
 
-def _crash(why: Exception) -> Failed:
+def crash_of(why: Exception) -> Failed:
+    """What a raise out of an executor is called."""
     return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
 
 
-def _job(job: Published, params: Any, secrets: Mapping[str, str], blobs: Blobs) -> Job:
+def job_for(
+    job: Published, params: Any, blobs: Blobs, secrets: Mapping[str, str] = _NO_SECRETS
+) -> Job:
+    """One attempt as its executor sees it."""
     return Job(
         world=job.world,
         intent=job.intent,

@@ -34,9 +34,11 @@ from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
 from tallystick.kernel.settle import CLOCK_MAX
 from tallystick.kernel.snapshot import prepare
+from tallystick.node.at_once import LoneJobs
 from tallystick.node.commits import Commits, Ways, Write
 from tallystick.node.driver import Driver, Staged, Ticket, awaited_ns, tickets_of
 from tallystick.node.hosted import Hosted
+from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.writer import Rhythm, Writer
@@ -74,7 +76,10 @@ class Engine:
         self._ticked = out.ticked
         self._late = out.late
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        self._commits = Commits(self.worlds, rhythm, Ways(writer, outlet, out.post, self.call))
+        self._commits = Commits(
+            self.worlds, rhythm, Ways(writer, outlet, out.post, self.call, self._perform)
+        )
+        self.lone: LoneJobs | None = None
         self._ended = False
         self._again_ns = 0
         self._watchdog = Watchdog()
@@ -395,6 +400,16 @@ class Engine:
         hosted.taken, hosted.taken_bytes = hosted.taken + 1, hosted.taken_bytes + ticket.size
         self._commits.give_up(ticket, why)
         self._post(self.outlet.taken())
+
+    def _perform(self, job: Published) -> bool:
+        """Perform a lone job here if it needs no waiting and nobody knocks."""
+        hosted = self.worlds.get(job.world)
+        if self.lone is None or hosted is None or self.draining or not self._inbox.empty():
+            return False
+        ticket = self.lone.perform(job, self._watchdog)
+        if ticket is not None:
+            hosted.driver.work.append(ticket)
+        return ticket is not None
 
     # ---- damage -----------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.world import Settings
 from tallystick.node.asks import Asks
+from tallystick.node.at_once import LoneJobs, Means
 from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Ports
@@ -114,6 +115,8 @@ async def _start(node: Node, *, passive: bool, executors: Sequence[Executor]) ->
     node.dispatch.stopping = node.passive = passive
     # Who only came to look must find the world as it was left: no timer fires, no cell goes on.
     node.engine.draining = node.engine.asleep = passive
+    means = Means(node.key.pair, node.clock, node.reader.blob)
+    node.engine.lone = LoneJobs(node.dispatch, node.engine.outlet, means)
     node.resume = Resume(node)
     node.duties = Duties(node)
     node.asks = Asks(node)

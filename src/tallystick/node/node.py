@@ -35,7 +35,7 @@ from tallystick.kernel.inputs import Input, Submit, TakeSnapshot
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle
 from tallystick.model.frames import Sealed
-from tallystick.node.calls import Call, detail_of, outcome_of
+from tallystick.node.calls import Call, detail_of, outcome_of, put_ahead
 from tallystick.node.clock import AheadClock, SystemClock
 from tallystick.node.config import Config
 from tallystick.node.dispatch import Dispatch
@@ -204,7 +204,7 @@ class Node:
             self._enter(world, hosted, tickets, size)
         clock = hosted.driver.clock
         if isinstance(clock, AheadClock):
-            _move(tickets, clock.ahead_ns)
+            put_ahead(tickets, clock.ahead_ns)
         call = Call(self.loop, tickets)
         if ingress:
             self.shares.offer(world, hosted, call)
@@ -264,7 +264,7 @@ class Node:
             raise DiskFull("the disk is full; the node only reads")
         ticket = Ticket(given)
         if isinstance(hosted.driver.clock, AheadClock):
-            _move([ticket], hosted.driver.clock.ahead_ns)
+            put_ahead([ticket], hosted.driver.clock.ahead_ns)
         call = Call(self.loop, [ticket])
         self.engine.look(hosted, ticket)
         await call.future
@@ -463,6 +463,8 @@ class Node:
             assert ticket.waiter is not None, "only tickets somebody waits for are told"
             ticket.waiter.told(ticket)
         dispatch = self.dispatch
+        for ended, status in parcel.performed:
+            self.outside.count(ended, status)
         for world, intent in parcel.settled:
             dispatch.settled(world, intent)
         for job in parcel.published:
@@ -481,13 +483,6 @@ class Node:
         if self.engine.failed is not None and not self.stopped.done():
             self.log.say("error", self.engine.failed.code, "the journal failed; the node stops")
             self.stopped.set_result(self.engine.failed)
-
-
-def _move(tickets: list[Ticket], ahead_ns: int) -> None:
-    for ticket in tickets:
-        given: Any = ticket.given
-        sample = given.sample
-        ticket.given = given._replace(sample=sample._replace(now_ns=sample.now_ns + ahead_ns))
 
 
 def _done(future: asyncio.Future[T], found: T) -> None:

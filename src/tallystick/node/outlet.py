@@ -13,6 +13,7 @@ from tallystick.journal.base import Head
 from tallystick.model.frames import Sealed
 from tallystick.node.driver import Deferred, Ticket
 from tallystick.node.jobs import Published
+from tallystick.node.receipts import Ended
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class Parcel:
     answered: list[Ticket] = field(default_factory=list)
     published: list[Published] = field(default_factory=list)
     deferred: list[Deferred] = field(default_factory=list)
+    performed: list[tuple[Ended, str]] = field(default_factory=list)
     settled: list[tuple[str, bytes]] = field(default_factory=list)
     durable: list[tuple[str, Sequence[Sealed], Head]] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)

@@ -10,13 +10,12 @@ from tallystick.executors.base import Failed
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Sample, Settle
-from tallystick.model.tuples import make
 from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred, Ticket
 from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published
 from tallystick.node.node import Node
-from tallystick.node.receipts import Ended, receipts_of
+from tallystick.node.receipts import Ended, receipts_of, settling
 from tallystick.values import canon
 from tallystick.values.schema.references import references
 
@@ -42,10 +41,7 @@ class Outside:
         receipts = receipts_of(node.key.pair, jobs)
         groups: dict[str, list[Ticket]] = {}
         for each, receipt in zip(jobs, receipts, strict=True):
-            # The node has just signed it, so nobody needs to check the seal again.
-            ticket = Ticket(make(Settle, (node.clock.sample(), receipt, True)))
-            ticket.keep = True
-            ticket.blobs = each.blobs
+            ticket = settling(each, receipt, node.clock.sample())
             groups.setdefault(receipt.world, []).append(ticket)
         for world, tickets in groups.items():
             hosted = node.engine.worlds.get(world)
@@ -54,9 +50,10 @@ class Outside:
         # Counted while the kernel's thread wakes: a chain waits for each receipt.
         for each, receipt in zip(jobs, receipts, strict=True):
             self._credits.pop(receipt.intent, None)
-            self._count(each, receipt.status)
+            self.count(each, receipt.status)
 
-    def _count(self, each: Ended, status: str) -> None:
+    def count(self, each: Ended, status: str) -> None:
+        """Note that an attempt ended so."""
         seconds = (each.ended_ns - each.started_ns) / 1e9
         self._node.metrics.performed(each.job.effect, status, seconds)
 

@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import SchemaMismatch, TallyError
 from tallystick.executors.base import Failed, Ok, Outcome
-from tallystick.kernel.inputs import Receipt
+from tallystick.kernel.inputs import Receipt, Sample, Settle
 from tallystick.kernel.settle import statement_of
 from tallystick.model.catalogue import Effect
 from tallystick.model.tuples import make
+from tallystick.node.driver import Ticket
 from tallystick.node.jobs import Published
 from tallystick.values.seal import KeyPair, seal_batch
 
@@ -41,6 +42,17 @@ def receipts_of(pair: KeyPair, ended: Sequence[Ended]) -> list[Receipt]:
         shared = statements[at : at + SHARED_MAX]
         seals += [pair.sign(shared[0])] if len(shared) == 1 else seal_batch(pair, shared)
     return [make(Receipt, (*fields, seal)) for fields, seal in zip(bare, seals, strict=True)]
+
+
+def settling(ended: Ended, receipt: Receipt, sample: Sample) -> Ticket:
+    """A receipt of this node on its way to the kernel, with what becomes durable beside it.
+
+    The node has just signed it, so nobody needs to check the seal again; it waits on a full disk.
+    """
+    ticket = Ticket(make(Settle, (sample, receipt, True)))
+    ticket.keep = True
+    ticket.blobs = ended.blobs
+    return ticket
 
 
 _UNSEALED: Final[Mapping[str, Any]] = {}
