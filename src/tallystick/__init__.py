@@ -142,6 +142,7 @@ _SETS = {
         "journal/sqlite.py",
         "journal/sqlite_read.py",
         "journal/staged.py",
+        "node/at_once.py",
         "node/calls.py",
         "node/clock.py",
         "node/commits.py",
