@@ -1,5 +1,6 @@
 """Jobs that go out alone to an executor that only computes (ADR 0029)."""
 
+# tidy: one way of performing, and all that it shares with the other.
 from __future__ import annotations
 
 import asyncio

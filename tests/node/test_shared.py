@@ -43,7 +43,8 @@ def shared(told: list[str], **worlds: tuple[int, int]) -> Commits:
         is_quick=True, commit=lambda batch: [each.expect for each in batch]
     )
     made: Any = {name: World(name, *given, told) for name, given in worlds.items()}
-    return Commits(made, RHYTHM, Ways(writer, Outlet(), lambda _: None, lambda act: act()))
+    ways = Ways(writer, Outlet(), lambda _: None, lambda act: act(), lambda _: False)
+    return Commits(made, RHYTHM, ways)
 
 
 @pytest.mark.invariant("I40")

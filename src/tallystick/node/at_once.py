@@ -3,9 +3,8 @@
 Theory of operation.
 Usually a durable intent goes to the io thread, its executor runs there as a task, and the receipt
 comes back: three wake-ups, and most of what a light step of a chain takes.
-An executor that can answer without waiting (`executors/base.AtOnce`) is asked on the kernel's thread
-instead, right after the commit that made the intent durable, and its receipt is the next work of
-the world.
+An executor that can answer without waiting (`executors/base.AtOnce`) is asked here instead, right
+after the commit that made the intent durable, and its receipt is the next work of the world.
 Only a job that went out alone, while nobody knocks, is performed so: where many are on their way,
 the io thread seals them together while the kernel decides.
 The watchdog of ticks stops an answer that takes too long after all.
@@ -18,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tallystick.executors.base import AtOnce, Failed, Job, Outcome
 from tallystick.model.tuples import make
-from tallystick.node.clock import Clock
+from tallystick.node.clock import SystemClock
 from tallystick.node.dispatch import Dispatch, Shelf, crash_of, job_for
 from tallystick.node.driver import Ticket
 from tallystick.node.jobs import Published
@@ -35,7 +34,7 @@ class Means(NamedTuple):
     """What performing needs of the node: the key that seals, time, and its durable blobs."""
 
     pair: KeyPair
-    clock: Clock
+    clock: SystemClock
     blob: Callable[[str, bytes], bytes | None]
 
 
