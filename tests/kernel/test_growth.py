@@ -22,7 +22,7 @@ CHILDREN = 1000
 def parked(cells: int) -> Rig:
     """A world of resting cells, promoted to the index so that memory holds only a cache."""
     functions = {("t/code@1", "lab"): worlds.lab_function()}
-    settings = Settings(cell_cache=256, node_cache=1024)
+    settings = Settings(cell_cache=256, node_cache=400 * 1024)
     rig = Rig(worlds.lab_documents(), functions, settings=settings)
     for start in range(0, cells, 5_000):
         for i in range(start, min(start + 5_000, cells)):

@@ -33,6 +33,8 @@ from tallystick.values import canon
 EMPTY: Final = bytes(32)
 REF: Final = 34
 _NO_HINT: Final = b"\x00\x00"
+_ENTRY: Final = 300  # bytes of a cached branch beside its references
+_REPLACED_MAX: Final = 32_768
 _BITS: Final = {nibble: 1 << way for way, nibble in enumerate("0123456789abcdef")}
 
 
@@ -180,19 +182,21 @@ def _stored_of(data: bytes) -> Stored | None:
 
 
 class Nodes:
-    """Reads nodes from the blob store through a bounded cache of branches.
+    """Reads nodes from the blob store through a cache of branches, bounded in bytes.
 
     Branches near the root are read for every miss of the cell cache; leaves are read once.
+    A branch of many cells has more children, so a bound on their number would grow with them.
     The oldest leave in lots: a plain dictionary needs half the memory of an ordered one, and would
     be slow at giving up one entry at a time.
     Once it is half full, a branch that is used moves to the end.
     """
 
-    __slots__ = ("_blobs", "_cache", "_half", "_most", "_replaced")
+    __slots__ = ("_blobs", "_cache", "_half", "_held", "_most", "_replaced")
 
-    def __init__(self, blobs: Blobs, most: int = 8192) -> None:
+    def __init__(self, blobs: Blobs, most: int = 4 * 1024 * 1024) -> None:
         self._blobs = blobs
         self._cache: dict[bytes, Stored] = {}
+        self._held = 0  # bytes of it all
         self._most = most
         self._half = most // 2
         # Branches that a change has opened: once its root is the one that is read, they are old.
@@ -205,24 +209,31 @@ class Nodes:
 
     def _keep(self, digest: bytes, branch: Stored) -> None:
         cache = self._cache
+        if digest not in cache:
+            self._held += _ENTRY + len(branch.joined)
         cache[digest] = branch
-        if len(cache) > self._most:
-            for old in list(islice(cache, 1 + self._most // 16)):
-                del cache[old]
+        if self._held > self._most:
+            for old in list(islice(cache, 1 + len(cache) // 16)):
+                self._drop(old)
+
+    def _drop(self, digest: bytes) -> None:
+        old = self._cache.pop(digest, None)
+        if old is not None:
+            self._held -= _ENTRY + len(old.joined)
 
     def opened(self, digest: bytes) -> Node:
         """The node of a digest for changing, after which nobody will ask for it as it was."""
         found = self.load(digest)
         if not isinstance(found, Stored):
             return found
-        if len(self._replaced) < self._most:
+        if len(self._replaced) < _REPLACED_MAX:
             self._replaced[digest] = None
         return found.opened()
 
     def forget_replaced(self) -> None:
         """Let go of the branches of roots that are read no more; one too many is read again."""
         for digest in self._replaced:
-            self._cache.pop(digest, None)
+            self._drop(digest)
         self._replaced.clear()
 
     def rehouse(self, blobs: Blobs) -> None:
@@ -234,7 +245,7 @@ class Nodes:
         cache = self._cache
         known = cache.get(digest)
         if known is not None:
-            if len(cache) > self._half:
+            if self._held > self._half:
                 cache[digest] = cache.pop(digest)
             return known
         node = parse_node(self._bytes(digest))

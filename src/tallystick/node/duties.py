@@ -18,6 +18,7 @@ from tallystick.journal.reserve import ROOM_BYTES, Reserve, room
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import World
 from tallystick.node.node import Node
+from tallystick.node.spare import give_back
 
 CHECKPOINT_S: Final = 60.0
 _LOOK_S: Final = 1.0
@@ -135,6 +136,7 @@ class Duties:
         row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
         await node.write(lambda journal: journal.add_checkpoint(world, row))
         await asyncio.to_thread(checkpoints.note, node.folder, world, row)
+        await asyncio.to_thread(give_back)
         return row
 
 
