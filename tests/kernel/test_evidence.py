@@ -8,11 +8,14 @@ from tallystick.journal.memory import MemoryJournal
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.govern import Genesis, create
+from tallystick.kernel.inputs import Operate
+from tallystick.kernel.parts import INLINE_STATE_MAX
 from tallystick.kernel.replay import open_world
 from tallystick.model.records import Dropped
 from tallystick.modules.python import Outcome, PythonRunner
-from tests.rig import NODE, WORLD, ManualClock, Rig, bundle_of, check
-from tests.worlds import GO, ask, go, lab_documents, lab_function
+from tallystick.values import canon
+from tests.rig import NODE, WORLD, ManualClock, Rig, bundle_of, check, refused
+from tests.worlds import GO, LAB, ask, go, lab_documents, lab_function
 
 CODE = ("t/code@1", "lab")
 
@@ -46,3 +49,30 @@ def test_a_world_is_created_by_its_first_record() -> None:
         node_key=NODE.public,
     )
     assert create(world, given).answer == Answer("created", 1)
+
+
+def test_a_cell_that_is_not_there_is_named() -> None:
+    """X-26: who operates on a cell that never was is told which one."""
+    rig = Rig(lab_documents(), {CODE: lab_function()})
+    given = Operate(
+        rig.clock.sample(), "suspend", "alice", "why not", workflow=LAB, key=canon.encode("a")
+    )
+    why = refused(rig, given)
+    assert (why.code, why.where) == (
+        "cell.unknown", {"workflow": LAB, "key": canon.encode("a").hex()}
+    )  # fmt: skip
+
+
+@pytest.mark.clause("K-41")
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_state_of_the_largest_inline_size_is_resident(over: int) -> None:
+    """K-41: what stands in the record stands in memory and counts; what is larger stands apart."""
+    short = len(canon.encode({"id": "a", "log": ["x" * 4000]})) - 4000
+    word = "x" * (INLINE_STATE_MAX - short + over)
+    fills = lab_function(fill=lambda f, *_: Outcome({**f, "log": [word]}))
+    rig = Rig(lab_documents(), {CODE: fills})
+    rig.send(GO, go("a", "fill"))
+    cell = rig.cell(LAB, "a")
+    assert cell.size == INLINE_STATE_MAX + over
+    assert (cell.id in rig.world.resident) == (cell.state is not None) == (not over)
+    check(rig)

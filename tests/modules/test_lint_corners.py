@@ -135,6 +135,17 @@ def test_other_code_is_told_until_it_is_accepted() -> None:
     assert (went.message[:3], went.line) == ("run", 1)
 
 
+@pytest.mark.clause("K-20")
+def test_the_waits_of_a_flow_are_told_in_their_order() -> None:
+    """AU-17: where a flow waits is part of what a history was written by, line by line."""
+    body = 'await sleep("1m")\nnote = await receive(Note)\nreturn Out(text=str(note.n))'
+    before = fingerprint({"app.py": program(body).encode()})
+    assert before["flow"]["sites"] == ["sleep('1m')", "receive(Note)"]
+    turned = "\n".join([body.splitlines()[i] for i in (1, 0, 2)])
+    (found,) = unaccepted({"app.py": program(turned).encode()}, before)
+    assert "sites" in found.message
+
+
 @pytest.mark.clause("X-20")
 def test_values_that_nobody_reads_any_more_are_told() -> None:
     """AU-17: TL502 for a narrower field and for a version that no upcast reads."""

@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from tallystick.errors import TallyError
-from tallystick.kernel.inputs import Submit
+from tallystick.kernel.inputs import Activate, Submit
+from tallystick.model.records import EventAdmitted
 from tallystick.playbooks.document import load as load_playbook
+from tallystick.reactions.bundle import reaction_documents
 from tallystick.reactions.document import load
 from tests.reactions.desk import WS, Desk
 from tests.reactions.scenario import at_desk, guarded
+from tests.rig import bundle_of
+from tests.worlds import NAT, record
+from tests.worlds import schema as shape
 
 
 def acting(*actions: str, extra: str = "") -> str:
@@ -186,6 +191,24 @@ def test_events_that_cannot_be_sent_fail_the_action(tmp_path: Path) -> None:
         with at_desk(tmp_path / schema.replace("/", "_"), text) as desk:
             edited(desk)
             assert desk.runs()[-1]["code"] == "reaction.event"
+
+
+@pytest.mark.clause("F-05")
+@pytest.mark.parametrize(("value", "code"), [("{n: 1}", None), ("{n: one}", "reaction.event")])
+def test_an_event_is_sent_if_it_fits_its_schema(
+    tmp_path: Path, value: str, code: str | None
+) -> None:
+    """F-05: what a reaction sends is judged before it is sent; what does not fit fails the run."""
+    made = [shape("com.acme/Seen@1", record(n=NAT)), *reaction_documents()]
+    text = acting(f'{{name: e, event.send: {{schema: "com.acme/Seen@1", value: {value}}}}}')
+    with at_desk(tmp_path / "w", text) as desk:
+        manifest, blobs = bundle_of(made)
+        sample = desk.clock.sample()
+        desk.do(Activate(sample, manifest, manifest, desk.manifest, blobs, "alice"))
+        edited(desk)
+        assert desk.runs()[-1]["code"] == code
+        sent = [each for each in desk.records(EventAdmitted) if each.schema == "com.acme/Seen@1"]
+        assert len(sent) == (code is None)
 
 
 @pytest.mark.clause("F-05")
