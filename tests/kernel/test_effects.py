@@ -14,6 +14,7 @@ from tallystick.model.records import (
     IntentAttached,
     IntentDenied,
     IntentOpened,
+    Judged,
     ReceiptSettled,
 )
 from tallystick.modules.python import Outcome
@@ -123,6 +124,7 @@ def test_key_conflict() -> None:
     assert [(d.stage, d.code) for d in rig.records(IntentDenied)] == [
         ("shape", "effect.key_conflict")
     ] * 2
+    assert {d.judged for d in rig.records(IntentDenied)} == {Judged("ok", "no")}
     log = ["key", "other", "denied:", "ok:r0", "other", "denied:"]
     assert rig.state(LAB, "a")["log"] == log
     assert len(rig.jobs.all) == 1

@@ -94,6 +94,14 @@ FAULTS: dict[str, tuple[dict[str, int], Deed]] = {
     "checkpoint_busy": ({}, raising("checkpoint_busy")),
     "nondeterministic": ({}, raising("nondeterministic")),
 }
+# What a tick may just do under these limits.
+ENOUGH: dict[str, Deed] = {
+    "effects_max": answering(effects=[ask()] * 2),
+    "events_max": answering(events=[event()] * 2),
+    "inflight_max": answering(effects=[ask()] * 2),
+    "logs_max": answering(logs=[LOG]),
+    "metrics_max": answering(metrics={"a": 1}),
+}
 LIMITS = [name for name in FAULTS if name.endswith("_max") or name == "fuel"]
 
 
@@ -377,4 +385,15 @@ def test_init_function_fails(answer: Any) -> None:
     rig.send(GO, go("a", "bad"))
     assert [f.code for f in rig.records(WorkflowFaulted)] == ["bad_key"]
     assert rig.cell(LAB, "z") is None
+    check(rig)
+
+
+@pytest.mark.clause("X-03")
+@pytest.mark.parametrize("name", ENOUGH)
+def test_a_limit_may_be_reached(name: str) -> None:
+    """KN-04: a limit is the most that is allowed; only what passes it is a fault."""
+    rig = lab(ENOUGH[name], limits=FAULTS[name][0])
+    rig.send(GO, go("a", "bad"))
+    assert rig.records(WorkflowFaulted) == []
+    assert rig.state(LAB, "a")["log"] == ["bad"]
     check(rig)

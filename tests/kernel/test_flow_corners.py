@@ -120,3 +120,19 @@ def test_what_a_fork_held_back_is_out_as_before() -> None:
     assert (asked(child), held(child)) == (["1"], 1)
     end(child, 1)
     assert (asked(child), held(child)) == (["1", "2"], 0)
+
+
+@pytest.mark.clause("F-22")
+def test_a_tick_releases_what_is_due_at_its_own_time() -> None:
+    """06 section 4: a rate is asked at the logical time of the frame, and not a nanosecond later."""
+    rig = lab(flow(rate={"count": 1, "per_ns": SECOND}))
+    wishes(rig, 1, 2)
+    assert (asked(rig), held(rig)) == (["1"], 1)
+    # The first left at the tick behind the first input, so the next may a second later.
+    rig.clock.now_ns = START_NS + SECOND - 1
+    rig.send(GO, go("z", "note"))
+    assert rig.world.logical_ns == START_NS + SECOND
+    assert asked(rig) == ["1"]
+    rig.send(GO, go("z", "note"))
+    assert asked(rig) == ["1", "2"]
+    check(rig)

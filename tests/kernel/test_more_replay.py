@@ -132,13 +132,17 @@ def test_the_memory_of_settled_intents_is_bounded():
     """I20: when it is full the oldest is forgotten, together with its evidence."""
     rig = mixed.mixed_rig()
     rig.send(worlds.GO, worlds.go("a", "ask", 1))
+    rig.send(worlds.GO, worlds.go("b", "ask", 1))
     world = rig.world
-    for number in range(RECENT_MAX):
+    for number in range(RECENT_MAX - 1):
         world.recent[number.to_bytes(32)] = "ok"
     oldest, second = bytes(32), (1).to_bytes(32)
     world.drops[oldest] = {"duplicate": 3}
     world.drops[second] = {"duplicate": 4}
-    (job,) = rig.jobs.all
+    first, job = rig.jobs.all
+    rig.settle(first, {"a": "yes"})
+    assert len(world.recent) == RECENT_MAX
+    assert world.drops[oldest] == {"duplicate": 3}
     rig.settle(job, {"a": "yes"})
     assert len(world.recent) == RECENT_MAX
     assert oldest not in world.recent

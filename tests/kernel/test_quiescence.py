@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tallystick.kernel.inputs import Activate, Planned
-from tallystick.kernel.quiescence import quiescence
+from tallystick.kernel.quiescence import live_cells, open_cells, quiescence
 from tallystick.model.cells import COMPLETED
 from tallystick.model.records import ApplyRefused, BundleActivate
 from tallystick.modules.python import Outcome
@@ -182,3 +182,14 @@ def test_plan_without_the_workflow() -> None:
     rig.run()
     assert rig.state(LAB, "a")["log"] == ["note"]
     check(rig)
+
+
+@pytest.mark.clause("K-20")
+def test_live_cells_are_those_that_are_open() -> None:
+    """06 section 8: what has not ended and is not at rest, as cells and as blockers alike."""
+    rig = lab(lifecycle="process")
+    for name, do in zip("abc", ("ask", "end", "note"), strict=True):
+        rig.send(GO, go(name, do))
+    found = [cell.id.key for cell in live_cells(rig.world)]
+    assert sorted(found) == [canon.encode("a"), canon.encode("c")]
+    assert [key.hex() for key in found] == [each.detail["key"] for each in open_cells(rig.world)]

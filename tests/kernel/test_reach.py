@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallystick.kernel.inputs import Activate, Settle
+from tallystick.kernel.reach import Marks
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import Settings
 from tallystick.model.cells import CellId
@@ -237,6 +238,19 @@ def test_what_a_pinned_cell_names_is_kept() -> None:
     assert {canon.digest_of(data) for data in SERIES} <= held(rig).keys()
     assert canon.raw_of(stray) not in held(rig)
     check_whole(rig)
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I21")
+def test_a_snapshot_alone_keeps_the_definitions_of_its_manifest() -> None:
+    """I21: where the frames before a snapshot are gone, it still opens: its definitions stay."""
+    rig = Rig(order_documents(), FUNCTIONS)
+    rig.send(CREATED, created("o-1"))
+    rig.driver.snapshot()
+    (row,) = rig.journal.snapshots(rig.world.id)
+    marks = Marks(rig.driver.blobs, rig.world.catalogue)
+    marks.snapshot(row.document)
+    assert bundle_of(order_documents())[1].keys() <= marks.digests()
 
 
 @pytest.mark.clause("K-44")
