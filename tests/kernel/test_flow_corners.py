@@ -124,7 +124,7 @@ def test_what_a_fork_held_back_is_out_as_before() -> None:
 
 @pytest.mark.clause("F-22")
 def test_a_tick_releases_what_is_due_at_its_own_time() -> None:
-    """06 section 4: a rate is asked at the logical time of the frame, and not a nanosecond later."""
+    """06 section 4: a rate is asked at the logical time of the frame, not a nanosecond later."""
     rig = lab(flow(rate={"count": 1, "per_ns": SECOND}))
     wishes(rig, 1, 2)
     assert (asked(rig), held(rig)) == (["1"], 1)
