@@ -14,6 +14,7 @@ from tests.acceptance.kit.load import Load, start_load
 from tests.acceptance.kit.place import Place
 from tests.acceptance.kit.sink import start_sink
 
+PATIENCE_S = 900.0  # a million records are settled and verified on a slow machine too
 FEW = 5  # lives at each end that are held against each other
 
 
@@ -29,9 +30,9 @@ def run(bench: Bench) -> dict[str, Any]:
                 load.stop(120)
             finally:
                 load.close()
-            settled = place.settled(120)
+            settled = place.settled(PATIENCE_S)
             found = audit(place, load.acks(), sink.calls())
-            verified = place.tally("--json", "verify").returncode
+            verified = place.tally("--json", "verify", wait_s=PATIENCE_S).returncode
         finally:
             sink.close()
     return {

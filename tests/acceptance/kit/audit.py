@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tests.acceptance.kit.load import Ack
@@ -13,11 +13,14 @@ from tests.acceptance.kit.sink import Call
 
 def events(place: Place) -> Counter[str]:
     """How often each order stands in the journal."""
-    found: Counter[str] = Counter()
+    return Counter(order["id"] for order in _orders(place))
+
+
+def _orders(place: Place) -> Iterator[dict[str, Any]]:
+    """The orders of the journal, one for each time they stand there."""
     for row in place.rows("event"):
         if row["record"]["schema"] == "kit/Order@1":
-            found[row["record"]["value"]["id"]] += 1
-    return found
+            yield row["record"]["value"]
 
 
 def accepted(acks: Iterable[Ack]) -> list[str]:
@@ -31,10 +34,11 @@ def audit(place: Place, acks: list[Ack], calls: list[Call]) -> dict[str, Any]:
     `lost` were acknowledged and are not there, `doubled` are there more than once; every intent
     has one receipt, and the outside was called under one key for each order.
     """
-    there = events(place)
+    orders = [(order["id"], _is_called(order)) for order in _orders(place)]
+    there = Counter(name for name, _ in orders)
     known = accepted(acks)
-    intents = [r["intent"] for r in place.rows("intent") if r["record"]["record"] == "IntentOpened"]
-    attempts = [r for r in place.rows("intent") if r["record"]["record"] == "EffectAttempted"]
+    told = [(r["record"]["record"], r["intent"]) for r in place.rows("intent")]
+    intents = [intent for kind, intent in told if kind == "IntentOpened"]
     receipts = Counter(row["intent"] for row in place.rows("receipt"))
     keys: dict[str, set[str]] = {}
     for call in calls:
@@ -47,24 +51,17 @@ def audit(place: Place, acks: list[Ack], calls: list[Call]) -> dict[str, Any]:
         "doubled": [order for order, times in there.items() if times > 1],
         "intents": len(intents),
         "not_settled_once": len(odd),
-        "attempts_again": len(attempts),
+        "attempts_again": sum(kind == "EffectAttempted" for kind, _ in told),
         "calls": len(calls),
         "called_without_record": sorted(order for order in keys if not there[order]),
         "more_than_one_key": sorted(order for order, seen in keys.items() if len(seen) > 1),
-        "not_called": _not_called(place, there, keys),
+        "not_called": sum(called and name not in keys for name, called in orders),
     }
 
 
-def _not_called(place: Place, there: Counter[str], keys: dict[str, set[str]]) -> int:
-    """Recorded orders with an odd amount that never reached the sink."""
-    wanted = [
-        row["record"]["value"]["id"]
-        for row in place.rows("event")
-        if row["record"]["schema"] == "kit/Order@1"
-        and row["record"]["value"]["cents"] % 2 == 1
-        and row["record"]["value"]["due_ns"] is None
-    ]
-    return sum(order in there and order not in keys for order in wanted)
+def _is_called(order: dict[str, Any]) -> bool:
+    """True for an order whose amount is odd and due now: the sink hears of it."""
+    return order["cents"] % 2 == 1 and order["due_ns"] is None
 
 
 def sound(found: dict[str, Any]) -> bool:
