@@ -119,3 +119,24 @@ def test_replaced_branches_leave_memory() -> None:
     blobs.reads = 0
     assert lookup(nodes, old.root, paths[0]) == b"old"
     assert blobs.reads > 1, "the branches of the old root are read again"
+
+
+@pytest.mark.clause("K-42")
+@pytest.mark.invariant("I42")
+@pytest.mark.parametrize("entries", [300, 3_000])
+def test_the_cache_of_branches_is_bounded_in_bytes(entries: int) -> None:
+    """AT-31: branches with more children are held in smaller number; every answer stays right."""
+    blobs = Shelf()
+    paths = [canon.digest_of(n.to_bytes(4, "big")) for n in range(entries)]
+    made = change(Nodes(blobs), EMPTY, {path: path[:4] for path in paths})
+    blobs.add(made.nodes)
+    most = 20_000
+    nodes = Nodes(blobs, most)
+    for turn in range(2):
+        for path in paths[turn::3]:
+            assert lookup(nodes, made.root, path) == path[:4]
+            assert nodes._held <= most
+    cost = sum(len(branch.joined) for branch in nodes._cache.values())
+    assert cost < nodes._held <= cost + 400 * len(nodes._cache), "what is counted is what is held"
+    full = [branch.bits.bit_count() for branch in nodes._cache.values()]
+    assert len(nodes._cache) * (300 + 34 * sum(full) / len(full)) <= most
