@@ -8,11 +8,14 @@ from tallystick.journal.memory import MemoryJournal
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.govern import Genesis, create
+from tallystick.kernel.index import EMPTY
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.parts import INLINE_STATE_MAX
 from tallystick.kernel.replay import open_world
-from tallystick.model.records import Dropped
+from tallystick.kernel.world import Settings
+from tallystick.model.records import Dropped, IntentOpened
 from tallystick.modules.python import Outcome, PythonRunner
+from tallystick.node.worlds import marks_of
 from tallystick.values import canon
 from tests.rig import NODE, WORLD, ManualClock, Rig, bundle_of, check, refused
 from tests.worlds import GO, LAB, ask, go, lab_documents, lab_function
@@ -76,3 +79,29 @@ def test_a_state_of_the_largest_inline_size_is_resident(over: int) -> None:
     assert cell.size == INLINE_STATE_MAX + over
     assert (cell.id in rig.world.resident) == (cell.state is not None) == (not over)
     check(rig)
+
+
+@pytest.mark.clause("X-10")
+def test_a_timeout_beyond_the_calendar_is_its_last_moment() -> None:
+    """03 section 6: however long somebody is ready to wait, the moment can be written down."""
+    long = lab_function(ask=lambda f, *_: Outcome(f, effects=[ask(timeout_ns=2**63 - 1)]))
+    rig = Rig(lab_documents(), {CODE: long})
+    rig.send(GO, go("a", "ask"))
+    (opened,) = rig.records(IntentOpened)
+    assert opened.timeout_at_ns == 2**63 - 1
+    check(rig)
+
+
+@pytest.mark.clause("K-44")
+def test_a_collection_keeps_what_the_live_world_reads() -> None:
+    """I21: no snapshot is kept, and cells that are not in memory are still read from the index."""
+    rig = Rig(lab_documents(), {CODE: lab_function()}, settings=Settings(cell_cache=1))
+    names = [f"c{number}" for number in range(20)]
+    for name in names:
+        rig.send(GO, go(name))
+    rig.driver.snapshot()
+    kept = marks_of(rig.journal, rig.world, keep=0)
+    assert {store.root for store in rig.world.stores().values()} - {EMPTY} <= kept
+    rig.journal.sweep(WORLD, kept)
+    rig.world.nodes._cache.clear()
+    assert [rig.state(LAB, name)["log"] for name in names] == [["note"]] * 20

@@ -10,6 +10,7 @@ import pytest
 
 from tallystick.errors import LimitExceeded, TickFault
 from tallystick.kernel.inputs import Activate, Planned
+from tallystick.kernel.tick import NOTE_BYTES_MAX
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED
 from tallystick.model.records import EventAdmitted, ReceiptSettled, Ticked, WorkflowFaulted
 from tallystick.modules.python import Outcome
@@ -94,12 +95,15 @@ FAULTS: dict[str, tuple[dict[str, int], Deed]] = {
     "checkpoint_busy": ({}, raising("checkpoint_busy")),
     "nondeterministic": ({}, raising("nondeterministic")),
 }
-# What a tick may just do under these limits.
+# What a tick may just do under these limits; a log entry has a size of its own.
+WHOLE = {**LOG, "message": "x" * (NOTE_BYTES_MAX - len(canon.encode(LOG)) - 1)}
+WHOLE["message"] += "x" * (NOTE_BYTES_MAX - len(canon.encode(WHOLE)))
+assert len(canon.encode(WHOLE)) == NOTE_BYTES_MAX
 ENOUGH: dict[str, Deed] = {
     "effects_max": answering(effects=[ask()] * 2),
     "events_max": answering(events=[event()] * 2),
     "inflight_max": answering(effects=[ask()] * 2),
-    "logs_max": answering(logs=[LOG]),
+    "logs_max": answering(logs=[WHOLE]),
     "metrics_max": answering(metrics={"a": 1}),
 }
 LIMITS = [name for name in FAULTS if name.endswith("_max") or name == "fuel"]

@@ -112,7 +112,8 @@ def test_an_event_without_its_key_is_refused_with_the_path():
         rig.world.active = activate(dataclasses.replace(catalogue, subscriptions=(bent, *ours)))
         why = refused(rig, Submit(rig.clock.sample(), GO, go("a")))
         assert why.code == "value.mismatch"
-        assert path in [each["path"] for each in why.errors], why.where  # type: ignore[attr-defined]
+        (finding,) = why.errors  # type: ignore[attr-defined]
+        assert (finding["path"], finding["expected"]) == (path, "key")
 
 
 def test_blobs_of_a_built_in_module_are_kept():

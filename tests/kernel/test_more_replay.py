@@ -86,7 +86,7 @@ def test_a_frame_out_of_its_place_is_damage(damage: str):
     world = open_world(rig.world.id, [], rig.driver.blobs, rig.runner)
     with pytest.raises(JournalCorrupt) as caught:
         fold_frames(world, frames)
-    assert caught.value.where["seq"] == world.seq + 1
+    assert caught.value.where == {"world": rig.world.id, "seq": world.seq + 1}
     assert world.seq == open_frame(frames[1].body)[1] + len(open_frame(frames[1].body)[3]) - 1
 
 
