@@ -96,7 +96,7 @@ def guarded(clock: Stepped, act: Callable[[], Any]) -> object:
         thread.join()
     finally:
         watchdog.stop()
-    return seen[0]
+    return seen[-1]
 
 
 class Nobody:
@@ -159,6 +159,31 @@ def test_time_goes_on_after_what_was_not_counted() -> None:
         clock.pass_until_stopped()
 
     assert guarded(clock, slow) == "stopped"
+
+
+def test_one_that_nobody_saw_is_sent_again() -> None:
+    """AU-19: what arrives in a finaliser is swallowed there; the tick is stopped all the same."""
+    clock = Stepped()
+
+    def swallow() -> None:
+        try:
+            clock.pass_until_stopped()
+        except TickStopped:
+            return
+        raise AssertionError("nothing arrived")
+
+    def goes_on() -> str:
+        swallow()
+        clock.pass_until_stopped()
+        return "went on"
+
+    def ends() -> str:
+        swallow()
+        return "went on"
+
+    assert guarded(clock, goes_on) == "stopped"
+    assert guarded(clock, ends) == "stopped"
+    assert guarded(clock, lambda: "went on") == "went on"
 
 
 def test_where_nobody_watches_nothing_is_kept_apart() -> None:

@@ -4,6 +4,8 @@ A tick only decides and changes nothing, so it can be broken off at any point an
 The exception is raised in the kernel's thread, and only while that thread is inside the guarded
 block: leaving the block and firing exclude each other by a lock.
 WASM code does not return to the interpreter, so it is interrupted besides.
+An exception that arrives in a finaliser is seen by nobody, so it is sent again whenever the same
+time has passed once more; what is still on its way when the block is left is called back.
 What a tick waits for and has no part in, such as the start of a worker process, is `uncounted`.
 Other code that never returns cannot be stopped this way; the fuel of its lane is what bounds it.
 """
@@ -55,10 +57,8 @@ class Watchdog:
         self._thread.join()
 
     def __enter__(self) -> None:
-        # Plain stores: the watcher needs no more than to see them within its look.
-        # This order: one that fired and arrived late must not fire again on the old beginning.
+        # A plain store: the watcher needs no more than to see it within its look.
         self._begun = self._clock()
-        self._fired = False
         _GUARD.set(self)
 
     def __exit__(
@@ -67,11 +67,24 @@ class Watchdog:
         why: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            self._begun = 0.0
-            fired, self._fired = self._fired, False
-        if fired and kind is not TickStopped:
-            _await_arrival()
+        if self._left() and kind is not TickStopped:
+            raise TickStopped
+
+    def _left(self) -> bool:
+        """Leave the block, so that nothing arrives behind it; True when the watchdog has fired."""
+        arrived = False
+        while True:
+            try:
+                with self._lock:
+                    self._begun = 0.0
+                    fired = self._fired
+                    if fired:
+                        _send(threading.get_ident(), None)
+                    self._fired = False
+            except TickStopped:
+                arrived = True  # at the door
+            else:
+                return fired or arrived
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -90,14 +103,14 @@ class Watchdog:
         while not self._over.wait(min(_LOOK_S, self._limit_s / 4)):
             with self._lock:
                 begun = self._begun
-                if begun and not self._fired and self._clock() - begun > self._limit_s:
+                if begun and self._clock() - begun > self._limit_s:
+                    self._begun = self._clock()
                     self._fired = True
                     self._raise()
 
     def _raise(self) -> None:
         assert self._guarded is not None, "a started watchdog guards a thread"
-        ident = ctypes.c_ulong(self._guarded.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TickStopped))
+        _send(self._guarded.ident or 0, ctypes.py_object(TickStopped))
         interrupt_wasm()  # after the exception is on its way, or the lane would run the tick again
 
 
@@ -119,8 +132,6 @@ def uncounted() -> Iterator[None]:
         yield
 
 
-def _await_arrival() -> None:
-    """The exception is on its way and must arrive here, not in the code that follows."""
-    for _ in range(1_000_000):
-        time.sleep(0)
-    raise AssertionError("a raised TickStopped always arrives")
+def _send(ident: int, what: ctypes.py_object[type[TickStopped]] | None) -> None:
+    """Let an exception arrive in a thread; None calls back one that is on its way."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), what)
