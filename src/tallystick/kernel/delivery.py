@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tallystick.kernel.evolve import Evolved
 from tallystick.kernel.parts import Cell, Mail
-from tallystick.kernel.world import Cause, World
+from tallystick.kernel.world import World, entropy_of
 from tallystick.model import envelopes
 from tallystick.model.abi import Came
 from tallystick.model.catalogue import Catalogue, Workflow
@@ -89,7 +89,7 @@ class Surroundings:
 
     def entropy(self) -> bytes:
         """The chance of this tick, and so the parent of all that it causes."""
-        return make(Cause, (self._turn.cell.id, self._turn.mail, False)).entropy()
+        return entropy_of(self._turn.cell.id, self._turn.mail)
 
     def lot(self) -> int:
         """A number under 256, the same for the same delivery."""

@@ -14,7 +14,7 @@ from tallystick.kernel.inputs import Sample
 from tallystick.kernel.levels import Levels
 from tallystick.kernel.parts import INLINE_VALUE_MAX, Cell
 from tallystick.kernel.world import World
-from tallystick.model.cells import COMPLETED, FAILED, CellId
+from tallystick.model.cells import COMPLETED, FAILED
 from tallystick.model.records import (
     EventAdmitted,
     IntentOpened,
@@ -67,8 +67,8 @@ class Draft:
         self.hops = 1  # of what this frame emits: one more than what caused it
         self.records: list[Record] = []
         self.blobs: dict[bytes, bytes] = {}
-        self.created: dict[CellId, None] = {}
-        self.ended: dict[CellId, str] = {}
+        self.created: dict[tuple[str, bytes], None] = {}  # by the two parts of an id
+        self.ended: dict[tuple[str, bytes], str] = {}
         self.opened: dict[bytes, IntentOpened] = {}
         self.settled: dict[bytes, None] = {}
         self.levels: Levels | None = None  # an overlay, once a flow has a say
@@ -87,7 +87,7 @@ class Draft:
         if isinstance(record, EventAdmitted):
             for target in record.to:
                 if target.create:
-                    self.created[CellId(target.workflow, target.key)] = None
+                    self.created[target.workflow, target.key] = None
         return self.seq
 
     def open(self, record: IntentOpened) -> None:
@@ -122,7 +122,7 @@ class Draft:
             return False
         return intent in self.opened or self.world.intents.get(intent) is not None
 
-    def exists(self, ident: CellId, cell: Cell | None) -> bool:
+    def exists(self, ident: tuple[str, bytes], cell: Cell | None) -> bool:
         """True when the cell, as the world has it, exists as of this point of the frame."""
         if self.created and ident in self.created:
             return True
@@ -130,7 +130,7 @@ class Draft:
             return False
         return cell is not None
 
-    def takes_mail(self, ident: CellId, cell: Cell | None, lifecycle: str) -> bool:
+    def takes_mail(self, ident: tuple[str, bytes], cell: Cell | None, lifecycle: str) -> bool:
         """False for a cell that ended: a process for good, an entity only when it failed."""
         status = self.ended.get(ident) if self.ended else None
         if status is None:

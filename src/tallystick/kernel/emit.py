@@ -104,10 +104,10 @@ def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
 
 
 def _admit(draft: Draft, event: Event, *, lenient: bool = False) -> None:
-    routed = route(draft, event, bounded=False, lenient=lenient)
+    targets, lost = route(draft, event, bounded=False, lenient=lenient)
     digest = event_hash(event.schema, event.admitted.bytes, event.key)
-    draft.add(_record(draft, _plain(event), digest, routed.targets))
-    note_lost(draft, event, digest, routed.lost)
+    draft.add(_record(draft, _plain(event), digest, targets))
+    note_lost(draft, event, digest, lost)
 
 
 # Schema, document, source, tags and explicit key of an event.

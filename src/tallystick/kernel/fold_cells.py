@@ -20,7 +20,7 @@ from tallystick.kernel.parts import (
     with_bond,
 )
 from tallystick.kernel.pins import catalogue_of, unpin, workflow_of
-from tallystick.kernel.world import Cause, World
+from tallystick.kernel.world import World
 from tallystick.model import envelopes, records
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.cells import FAILED, RUNNING, SUSPENDED, TERMINAL, CellId
@@ -125,7 +125,7 @@ def _taken(world: World, cell: Cell, ended: bool) -> Mail:
     cell.queued = False
     world.logical_ns += 1
     mail = cell.mailbox[0]
-    world.cause = make(Cause, (ident, mail, ended))
+    world.cause = (ident, mail, ended)
     return mail
 
 

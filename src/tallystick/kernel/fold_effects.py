@@ -74,7 +74,7 @@ def attached(world: World, record: records.IntentAttached) -> None:
         intent.more += (waiter,)
         return
     assert world.cause is not None, "only a tick asks"
-    if world.cause.ended:
+    if world.cause[2]:
         return  # the tick that asked again has ended its cell
     known = world.keyed.get(record.intent)
     assert known is not None, "an attached key is remembered"

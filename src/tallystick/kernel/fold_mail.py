@@ -7,7 +7,7 @@ that (D4).
 from __future__ import annotations
 
 from tallystick.kernel.parts import Cell, Mail
-from tallystick.kernel.world import World
+from tallystick.kernel.world import World, entropy_of
 from tallystick.model.cells import COMPLETED, RUNNING, CellId
 from tallystick.model.records import Stamp
 
@@ -23,11 +23,12 @@ def stamped(world: World, stamp: Stamp | None) -> None:
 
 def inherit(world: World) -> tuple[bytes, int, int]:
     """Parent entropy, time and hops for mail that the current frame causes (D4)."""
-    cause = world.cause
-    if cause is not None:
-        return cause.entropy(), cause.mail.now_ns, cause.mail.hops + 1
+    if world.cause is not None:
+        cell, mail, _ = world.cause
+        return entropy_of(cell, mail), mail.now_ns, mail.hops + 1
     assert world.stamp is not None, "a frame begins with a tick or with a stamped record"
-    return world.stamp.entropy, world.stamp.now_ns, 0
+    now_ns, _, entropy = world.stamp
+    return entropy, now_ns, 0
 
 
 def push(world: World, cell: Cell, mail: Mail) -> None:

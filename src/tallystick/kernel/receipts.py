@@ -10,7 +10,7 @@ from tallystick.kernel.draft import Draft
 from tallystick.kernel.parts import KERNEL
 from tallystick.kernel.pins import known_workflow
 from tallystick.model import envelopes
-from tallystick.model.cells import TERMINAL, CellId
+from tallystick.model.cells import TERMINAL
 from tallystick.model.records import (
     Address,
     IntentDenied,
@@ -19,7 +19,6 @@ from tallystick.model.records import (
     ReceiptSettled,
     Stamp,
 )
-from tallystick.model.tuples import make
 from tallystick.values import canon
 
 
@@ -27,15 +26,14 @@ def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) ->
     """What becomes of a continuation: delivered, or why not."""
     _, name, _, key, tick_seq, _ = origin
     world = draft.world
-    ident = make(CellId, (name, key))
-    cell = world.cell(ident)
+    cell = world.cell((name, key))
     # What asks for an effect has ticked, so its cell is in the world or gone.
     # A re-created cell inherits nothing from the one before (I19).
     if cell is None or cell.born_seq > tick_seq:
         return "terminal"
     workflow = known_workflow(world, cell)
     ended = draft.ended
-    if workflow is None or cell.status in TERMINAL or (ended and ident in ended):
+    if workflow is None or cell.status in TERMINAL or (ended and cell.id in ended):
         return "terminal"
     if schema not in workflow.arms:
         return "no_arm"

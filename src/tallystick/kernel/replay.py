@@ -31,6 +31,7 @@ from tallystick.model.records import (
     Ticked,
     WorkflowFaulted,
 )
+from tallystick.model.tuples import make
 
 
 class Found(NamedTuple):
@@ -216,17 +217,12 @@ def _submitted(world: World, first: EventAdmitted) -> tuple[Record, ...]:
     if value is None:
         assert first.value_hash is not None, "a value stands inline or by digest"
         value = read_blob(world.blobs, first.value_hash)
-    given = Submit(
-        sample=Sample(first.stamp.now_ns, first.stamp.entropy),
-        schema=first.schema,
-        value=value,
-        lens="canonical",
-        key=first.key,
-        tags=tuple(first.tags or ()),
-        idem_key=None if first.idem_key is None else first.idem_key.key,
-        origin=first.origin.kind,
-        principal=first.origin.principal,
-    )
+    sample = make(Sample, (first.stamp.now_ns, first.stamp.entropy))
+    idem_key = None if first.idem_key is None else first.idem_key.key
+    sender = (first.origin.kind, first.origin.principal)
+    tags = tuple(first.tags or ())
+    fields = (sample, first.schema, value, "canonical", first.key, tags, idem_key, *sender)
+    given = make(Submit, fields)
     try:
         return submit(world, given).records
     except TallyError as why:

@@ -32,11 +32,8 @@ class Lost(NamedTuple):
     reason: str
 
 
-class Routed(NamedTuple):
-    """The outcome of routing one event."""
-
-    targets: tuple[Target, ...]
-    lost: tuple[Lost, ...]
+Routed = tuple[tuple[Target, ...], tuple[Lost, ...]]
+"""The outcome of routing one event: deliveries, and those that did not happen."""
 
 
 class Event(NamedTuple):
@@ -80,7 +77,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         else:
             assert isinstance(found, Lost), "a delivery happens or it does not"
             lost.append(found)
-    return make(Routed, (tuple(targets), tuple(lost)))
+    return tuple(targets), tuple(lost)
 
 
 def _passes(way: Route, event: Event) -> bool:
@@ -113,7 +110,7 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
     # A failed upcast is its cell's fault at the tick; the key is then read from what came.
     key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
     name = workflow.name
-    ident = make(CellId, (name, key))
+    ident = (name, key)
     cell = draft.world.cell(ident)
     create = cell is None
     if draft.created or draft.ended:
@@ -125,10 +122,10 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
         return found
     wanted = way.subscription
     if create and not wanted.create_if_missing:
-        return Lost(ident, "no_instance")
+        return Lost(CellId(name, key), "no_instance")
     if not create:
         if not draft.takes_mail(ident, cell, workflow.lifecycle):
-            return Lost(ident, "terminal")
+            return Lost(CellId(name, key), "terminal")
         if bounded and cell is not None:
             _check_room(cell, workflow)
     newer = value.bytes if upcast is not None and value is not None else None

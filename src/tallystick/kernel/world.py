@@ -59,19 +59,16 @@ class Trust(NamedTuple):
         return for_executor and ("*" in self.effects or effect in self.effects)
 
 
-class Cause(NamedTuple):
-    """The delivery whose frame is being folded; what it emits inherits from it (D4).
+Cause = tuple[CellId, Mail, bool]
+"""The delivery whose frame is being folded; what it emits inherits from it (D4).
 
-    `ended` says that it ended or deleted its cell, so nothing it asked for may wake the cell.
-    """
+The last says that it ended or deleted its cell, so nothing it asked for may wake the cell.
+"""
 
-    cell: CellId
-    mail: Mail
-    ended: bool
 
-    def entropy(self) -> bytes:
-        """The entropy of this tick, and so the parent of all that it causes."""
-        return child_entropy(self.mail.parent, self.cell, self.mail.seq, self.mail.index)
+def entropy_of(cell: CellId, mail: Mail) -> bytes:
+    """The entropy of a tick, and so the parent of all that it causes."""
+    return child_entropy(mail.parent, cell, mail.seq, mail.index)
 
 
 class World:
@@ -196,8 +193,8 @@ class World:
             path_of=canon.digest_of,
         )
 
-    def cell(self, ident: CellId) -> Cell | None:
-        """A cell for reading."""
+    def cell(self, ident: tuple[str, bytes]) -> Cell | None:
+        """A cell for reading, by its id or the two parts of it."""
         store = self.cells.get(ident[0])
         return None if store is None else store.get(ident[1])
 

@@ -158,7 +158,7 @@ _COUNTS: Final = {canon.head(4, n): n for n in range(1, 24)}
 
 
 def _start(world: str, seq: int, prev: bytes) -> bytes:
-    return b"".join((_HEAD, _NUMBERS[seq], _PREV, prev, _STARTS[world]))
+    return b"".join((_HEAD, canon.put_int(seq), _PREV, prev, _STARTS[world]))
 
 
 # How a tick begins: no other record has so many fields and a key as the first of them.

@@ -182,7 +182,7 @@ _Pieces = tuple[int, bytes, bytes, bytes]
 
 
 class _Ran(dict[_Said, _Pieces]):
-    """What recurs in the ticks of a workflow: how many fields go without saying, and three pieces.
+    """What recurs in the ticks of a workflow: how many fields are said, and three pieces.
 
     They are engine and events, up to the digest of the output; status and effects, up to the birth
     of the cell; index and code, the end of the record.
@@ -195,7 +195,7 @@ class _Ran(dict[_Said, _Pieces]):
         place = _INPUT_INDEX + _NUMBERS[index] if index else b""
         form = b"" if version == 1 else _STATE_VERSION + _NUMBERS[version]
         made = (
-            (count, word, place, form).count(b""),
+            16 - (count, word, place, form).count(b""),
             _ENGINE + _NAMES[engine] + count + _OUTPUT,
             word + _EFFECTS + _NUMBERS[effects] + _BORN,
             b"".join((place, _MODULE_HASH, module_hash, form, _WORKFLOW_HASH, workflow_hash)),
@@ -217,13 +217,29 @@ def _ticked(record: Ticked) -> bytes:
     ) = record  # fmt: skip
     if (reason, logs, metrics, blobs) != _NO_NOTES:
         return put_framed(record)
-    unsaid, ran, ends, code = _RAN[
+    said, ran, ends, code = _RAN[
         engine, events, status, effects, index, module_hash, version, workflow_hash
     ]
+    noted = new = kept = old = told = b""
+    if ann is not None:
+        noted = _ANN + _OCTETS[len(ann)] + ann
+        said += 1
+    if after is not None:
+        new = _AFTER + after
+        said += 1
+    if state is not None:
+        kept = _STATE + _OCTETS[len(state)] + state
+        said += 1
+    if before is not None:
+        old = _BEFORE + before
+        said += 1
+    if result is not None:
+        told = _RESULT + _OCTETS[len(result)] + result
+        said += 1
     return b"".join(
         (
-            _MAPS[21 - unsaid - (before, after, state, ann, result).count(None)],
-            b"" if ann is None else _ANN + _OCTETS[len(ann)] + ann,
+            _MAPS[said],
+            noted,
             _KEY,
             _OCTETS[len(key)],
             key,
@@ -231,13 +247,13 @@ def _ticked(record: Ticked) -> bytes:
             _NUMBERS[fuel],
             _SIZE,
             _NUMBERS[size],
-            b"" if after is None else _AFTER + after,
-            b"" if state is None else _STATE + _OCTETS[len(state)] + state,
-            b"" if before is None else _BEFORE + before,
+            new,
+            kept,
+            old,
             ran,
             output,
             _TICKED,
-            b"" if result is None else _RESULT + _OCTETS[len(result)] + result,
+            told,
             ends,
             _NUMBERS[born],
             _WORKFLOW,
@@ -433,23 +449,47 @@ def _settled(record: ReceiptSettled) -> bytes:
         return put_framed(record)
     if seal is not None and type(seal) is dict and seal.get("key") == key_id:
         key_id = None
-    n = 7 + (usage is not None) + (seal is not None) + (key_id is not None) + (stamp is not None)
-    n += (source != "executor") + (status != "ok") + (attempt != 1) + (outcome != "delivered")
+    n = 7
+    sealed = moment = used = signer = came = said = tried = ended = b""
+    if seal is not None:
+        sealed = _seal(seal)
+        n += 1
+    if stamp is not None:
+        moment = _stamp(stamp)
+        n += 1
+    if usage is not None:
+        used = _USAGE + canon.encode_item(usage)
+        n += 1
+    if key_id is not None:
+        signer = _KEY_ID + _NAMES[key_id]
+        n += 1
+    if source != "executor":
+        came = _SOURCE + _NAMES[source]
+        n += 1
+    if status != "ok":
+        said = _STATUS + _NAMES[status]
+        n += 1
+    if attempt != 1:
+        tried = _ATTEMPT + _NUMBERS[attempt]
+        n += 1
+    if outcome != "delivered":
+        ended = _OUTCOME + _NAMES[outcome]
+        n += 1
     return b"".join(
         (
             _MAPS[n],
             _to(to),
-            b"" if seal is None else _seal(seal),
-            b"" if stamp is None else _stamp(stamp),
-            b"" if usage is None else _USAGE + canon.encode_item(usage),
+            sealed,
+            moment,
+            used,
             _INTENT,
             intent,
-            b"" if key_id is None else _KEY_ID + _NAMES[key_id],
+            signer,
             _SETTLED,
-            b"" if source == "executor" else _SOURCE + _NAMES[source],
-            b"" if status == "ok" else _STATUS + _NAMES[status],
-            b"" if attempt == 1 else _ATTEMPT + _NUMBERS[attempt],
-            b"" if outcome == "delivered" else _OUTCOME + _NAMES[outcome],
+            came,
+            said,
+            tried,
+            ended,
             _PAYLOAD,
             _OCTETS[len(payload)],
             payload,

@@ -257,7 +257,8 @@ def settled(body: bytes, at: int) -> Taken:
     begin = found.end()
     at = begin + SIZES[long]
     found = _SETTLED_REST.match(body, at)
-    absent = (sealed, used, now, key_id, source, status, attempt, outcome).count(None)
+    absent = (sealed is None) + (used is None) + (now is None) + (key_id is None)
+    absent += (source is None) + (status is None) + (attempt is None) + (outcome is None)
     if found is None or head[0] != 0xAF - absent:
         return None
     ended, executor, started = found.groups()

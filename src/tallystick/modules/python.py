@@ -11,7 +11,7 @@ Whatever a reducer raises is a fault of its tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
@@ -55,7 +55,7 @@ class Outcome:
     events: Sequence[Mapping[str, Any]] = ()
     ann: Any = None
     logs: Sequence[Mapping[str, Any]] = ()
-    metrics: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, int] | None = None
 
 
 class PythonRunner:

@@ -185,12 +185,13 @@ def _ready(key: bytes, field: Type) -> tuple[type | None, dict[int, bytes]]:
 
 # tidy: the two commonest kinds of field are written in place; a call costs more than they do
 def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> Put:
-    parts: list[tuple[str, type | None, dict[int, bytes], Put]] = []
+    parts: list[tuple[str, type | None, dict[int, bytes], bytes, Put]] = []
     for name, field in fields:
         key = canon.put_text(name)
         kind, ready = _ready(key, field)
-        behind = _behind_key(key, is_option(field), compile_put(field, lens, depth + 1))
-        parts.append((name, kind, ready, behind))
+        null = key + NULL if is_option(field) else b""
+        behind = _behind_key(key, compile_put(field, lens, depth + 1))
+        parts.append((name, kind, ready, null, behind))
     steps = tuple(parts)
     count = len(parts)
     opening = canon.head(5, count)
@@ -204,10 +205,13 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
             value = whole(value)
         result: dict[str, Any] = {}
         emit(opening)
-        for name, kind, ready, put_field in steps:
+        for name, kind, ready, null, put_field in steps:
             given = value.get(name, ABSENT)
             came = type(given)
-            if came is not kind:
+            if given is None and null:
+                emit(null)  # a field that may be null is so nearly always
+                result[name] = None
+            elif came is not kind:
                 result[name] = put_field(given, emit)
             elif came is str:
                 raw = given.encode()
@@ -221,14 +225,10 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
     return put_record
 
 
-def _behind_key(key: bytes, optional: bool, put_value: Put) -> Put:
-    """The closure of a field, its key included; a field that may be null is so nearly always."""
-    null = key + NULL
+def _behind_key(key: bytes, put_value: Put) -> Put:
+    """The closure of a field, its key included."""
 
     def put_field(value: Any, emit: Emit) -> Any:
-        if value is None and optional:
-            emit(null)
-            return None
         if value is ABSENT:
             raise Misfit("missing_field")
         emit(key)
