@@ -14,7 +14,7 @@ from tallystick.model.abi import read_effect
 # The memory, how its keys are made, and its bound.
 BOUNDED: list[tuple[Any, Callable[[int], Any], int]] = [
     (frames._Starts, lambda n: f"n{n}", frames._STARTS_MAX),
-    (hot._Ran, lambda n: ("e", n & 1, f"n{n}", 1, n, bytes(32), 1, bytes(32)), hot._RAN_MAX),
+    (hot._Ran, lambda n: ("e", n & 1, f"n{n}", 1, "w", n, bytes(32), 1, bytes(32)), hot._RAN_MAX),
 ]
 
 

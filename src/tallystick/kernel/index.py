@@ -76,9 +76,11 @@ _SKIP: Final = canon.put_key("skip")
 _BRANCH_TYPE: Final = canon.put_key("$type") + canon.put_text("branch@1")
 
 
-def _leaf_bytes(leaf: Leaf) -> bytes:
-    path = canon.put_bytes(bytes.fromhex(leaf.path))
-    return b"".join((_LEAF, path, _LEAF_TYPE, _LEAF_VALUE, canon.put_bytes(leaf.value)))
+def _leaf_bytes(path: bytes, value: bytes) -> bytes:
+    octets = canon.OCTETS
+    return b"".join(
+        (_LEAF, octets[len(path)], path, _LEAF_TYPE, _LEAF_VALUE, octets[len(value)], value)
+    )
 
 
 def _branch_bytes(branch: Stored) -> bytes:
@@ -121,15 +123,6 @@ class Stored(NamedTuple):
                 kids[way] = joined[at : at + REF]
                 at += REF
         return make(Branch, (skip, tuple(kids)))
-
-
-def _joined(skip: str, kids: list[bytes | None]) -> Stored:
-    """A branch of sixteen references as it is stored."""
-    bits = 0
-    for i, kid in enumerate(kids):
-        if kid is not None:
-            bits |= 1 << i
-    return make(Stored, (skip, bits, b"".join([kid for kid in kids if kid is not None])))
 
 
 _HEAD: Final = pattern(SIZE)
@@ -348,11 +341,18 @@ def _store(node: Child, made: Written) -> bytes:
         return node
     assert node is not None, "an empty child has no reference"
     if isinstance(node, Leaf):
-        data = _leaf_bytes(node)
+        path = bytes.fromhex(node.path)
+        data = _leaf_bytes(path, node.value)
         digest = sha256(data).digest()
         made.nodes[digest] = data
-        return digest + bytes.fromhex(node.path[-4:])
-    branch = _joined(node.skip, [None if kid is None else _store(kid, made) for kid in node.kids])
+        return digest + path[-2:]
+    bits = 0
+    refs: list[bytes] = []
+    for way, kid in enumerate(node.kids):
+        if kid is not None:
+            bits |= 1 << way
+            refs.append(_store(kid, made))
+    branch = make(Stored, (node.skip, bits, b"".join(refs)))
     data = _branch_bytes(branch)
     digest = sha256(data).digest()
     made.nodes[digest] = data
@@ -451,10 +451,10 @@ def _build(items: Items, at: int) -> Child:
     stop = at
     while first[stop] == last[stop]:
         stop += 1
-    groups: dict[int, Items] = {}
+    groups: dict[str, Items] = {}
     for item in items:
-        groups.setdefault(int(item[0][stop], 16), []).append(item)
+        groups.setdefault(item[0][stop], []).append(item)
     kids: list[Child] = [None] * 16
-    for i, group in groups.items():
-        kids[i] = _build(group, stop + 1)
-    return Branch(first[at:stop], tuple(kids))
+    for nibble, group in groups.items():
+        kids[int(nibble, 16)] = _build(group, stop + 1)
+    return make(Branch, (first[at:stop], tuple(kids)))

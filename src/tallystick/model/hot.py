@@ -177,19 +177,19 @@ _NO_NOTES: Final = (None, None, None, None)
 _RAN_MAX: Final = 4096
 
 
-_Said = tuple[str, int, str, int, int, bytes, int, bytes]
-_Pieces = tuple[int, bytes, bytes, bytes]
+_Said = tuple[str, int, str, int, str, int, bytes, int, bytes]
+_Pieces = tuple[int, bytes, bytes, bytes, bytes]
 
 
 class _Ran(dict[_Said, _Pieces]):
-    """What recurs in the ticks of a workflow: how many fields are said, and three pieces.
+    """What recurs in the ticks of a workflow: how many fields are said, and four pieces.
 
     They are engine and events, up to the digest of the output; status and effects, up to the birth
-    of the cell; index and code, the end of the record.
+    of the cell; its workflow, up to its input; index and code, the end of the record.
     """
 
     def __missing__(self, said: _Said) -> _Pieces:
-        engine, events, status, effects, index, module_hash, version, workflow_hash = said
+        engine, events, status, effects, workflow, index, module_hash, version, workflow_hash = said
         count = _EVENTS + _NUMBERS[events] if events else b""
         word = b"" if status == RUNNING else _STATUS + _NAMES[status]
         place = _INPUT_INDEX + _NUMBERS[index] if index else b""
@@ -198,6 +198,7 @@ class _Ran(dict[_Said, _Pieces]):
             16 - (count, word, place, form).count(b""),
             _ENGINE + _NAMES[engine] + count + _OUTPUT,
             word + _EFFECTS + _NUMBERS[effects] + _BORN,
+            _WORKFLOW + _NAMES[workflow] + _INPUT_SEQ,
             b"".join((place, _MODULE_HASH, module_hash, form, _WORKFLOW_HASH, workflow_hash)),
         )
         if len(self) < _RAN_MAX:
@@ -217,8 +218,8 @@ def _ticked(record: Ticked) -> bytes:
     ) = record  # fmt: skip
     if (reason, logs, metrics, blobs) != _NO_NOTES:
         return put_framed(record)
-    said, ran, ends, code = _RAN[
-        engine, events, status, effects, index, module_hash, version, workflow_hash
+    said, ran, ends, of, code = _RAN[
+        engine, events, status, effects, workflow, index, module_hash, version, workflow_hash
     ]
     noted = new = kept = old = told = b""
     if ann is not None:
@@ -236,33 +237,12 @@ def _ticked(record: Ticked) -> bytes:
     if result is not None:
         told = _RESULT + _OCTETS[len(result)] + result
         said += 1
-    return b"".join(
-        (
-            _MAPS[said],
-            noted,
-            _KEY,
-            _OCTETS[len(key)],
-            key,
-            _FUEL,
-            _NUMBERS[fuel],
-            _SIZE,
-            _NUMBERS[size],
-            new,
-            kept,
-            old,
-            ran,
-            output,
-            _TICKED,
-            told,
-            ends,
-            _NUMBERS[born],
-            _WORKFLOW,
-            _NAMES[workflow],
-            _INPUT_SEQ,
-            _NUMBERS[input_seq],
-            code,
-        )
-    )
+    parts = (
+        _MAPS[said], noted, _KEY, _OCTETS[len(key)], key, _FUEL, _NUMBERS[fuel], _SIZE,
+        _NUMBERS[size], new, kept, old, ran, output, _TICKED, told, ends, _NUMBERS[born], of,
+        _NUMBERS[input_seq], code,
+    )  # fmt: skip
+    return b"".join(parts)
 
 
 # ---- intents --------------------------------------------------------------------------------
@@ -475,32 +455,12 @@ def _settled(record: ReceiptSettled) -> bytes:
     if outcome != "delivered":
         ended = _OUTCOME + _NAMES[outcome]
         n += 1
-    return b"".join(
-        (
-            _MAPS[n],
-            _to(to),
-            sealed,
-            moment,
-            used,
-            _INTENT,
-            intent,
-            signer,
-            _SETTLED,
-            came,
-            said,
-            tried,
-            ended,
-            _PAYLOAD,
-            _OCTETS[len(payload)],
-            payload,
-            _ENDED,
-            _NUMBERS[ended_ns],
-            _EXECUTOR,
-            _NAMES[executor],
-            _STARTED,
-            _NUMBERS[started_ns],
-        )
-    )
+    parts = (
+        _MAPS[n], _to(to), sealed, moment, used, _INTENT, intent, signer, _SETTLED, came, said,
+        tried, ended, _PAYLOAD, _OCTETS[len(payload)], payload, _ENDED, _NUMBERS[ended_ns],
+        _EXECUTOR, _NAMES[executor], _STARTED, _NUMBERS[started_ns],
+    )  # fmt: skip
+    return b"".join(parts)
 
 
 PUT: Final[dict[type, Callable[[Any], bytes]]] = {
