@@ -208,11 +208,12 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
         for name, kind, ready, null, put_field in steps:
             given = value.get(name, ABSENT)
             came = type(given)
-            if given is None and null:
-                emit(null)  # a field that may be null is so nearly always
-                result[name] = None
-            elif came is not kind:
-                result[name] = put_field(given, emit)
+            if came is not kind:
+                if given is None and null:
+                    emit(null)  # a field that may be null is so nearly always
+                    result[name] = None
+                else:
+                    result[name] = put_field(given, emit)
             elif came is str:
                 raw = given.encode()
                 emit(ready[len(raw)] + raw)
