@@ -68,6 +68,7 @@ def _answer(executor: AtOnce, job: Job, watchdog: Watchdog) -> Outcome | None:
         with watchdog:
             return executor.at_once(job)
     except TickStopped:
+        watchdog.leave()
         return _TOO_LONG
     except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
         return crash_of(why)

@@ -67,11 +67,14 @@ class Watchdog:
         why: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._left() and kind is not TickStopped:
+        if self.leave() and kind is not TickStopped:
             raise TickStopped
 
-    def _left(self) -> bool:
-        """Leave the block, so that nothing arrives behind it; True when the watchdog has fired."""
+    def leave(self) -> bool:
+        """Leave the block, so that nothing arrives behind it; True when the watchdog has fired.
+
+        Whoever catches the exception leaves again: it may have arrived at the door, before this.
+        """
         arrived = False
         while True:
             try:
