@@ -22,6 +22,7 @@ from tallystick.node.config import Config, load_config
 
 LOCKED_S: Final = 10.0
 LOCKED_LOOK_S: Final = 0.1
+WHOLE_S: Final = 86_400.0  # who reads every record of a journal is not hurried
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ class LiveCall:
         self._active = True
         self._executors = tuple(executors)
 
-    def be_patient(self, seconds: float) -> None:
-        """Wait for an answer this much longer than usual."""
+    def be_patient(self, seconds: float = WHOLE_S) -> None:
+        """Wait for an answer this much longer than usual; unless given, for a whole journal."""
         self._patience_s = TIMEOUT_S + seconds
 
     def client(self) -> Client:

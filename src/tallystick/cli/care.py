@@ -13,6 +13,7 @@ from tallystick.errors import Rejected
 
 def _backup(call: Any, options: Options) -> Done:
     call.say("copying the journal at one sequence ...")
+    call.be_patient()
     body = {"dest": str(Path(options["dest"]).absolute())}
     return Done(call.ask(Request("POST", "/v1/backup", body=body)))
 
@@ -31,6 +32,7 @@ def _gc(call: Any, options: Options) -> Done:
     else:
         path = str(Path(archive).absolute())
         body = {"world": call.world, "trim_before": before, "archive": path}
+    call.be_patient()
     return Done(call.ask(Request("POST", "/v1/gc", body=body)))
 
 

@@ -26,6 +26,7 @@ def _replay(call: Any, options: Options) -> Done:
     if options["to"] is not None:
         body["to_seq"] = options["to"]
     call.say("running every tick again ...")
+    call.be_patient()
     found = call.ask(Request("POST", filled(W + "/replay", call, {}), body=body))
     return Done(found, OK if found["ok"] else BROKEN)
 
@@ -56,6 +57,7 @@ def _verify(call: Any, options: Options) -> Done:
         return _verify_file(Path(options["bundle"]), options["checkpoints"])
     if options["checkpoints"]:
         return _verify_beside(call, level, Path(options["checkpoints"]))
+    call.be_patient()
     body = {"level": level}
     return _judged(call.ask(Request("POST", filled(W + "/verify", call, {}), body=body)))
 

@@ -50,6 +50,7 @@ def _show_why(console: Console, value: Any) -> None:
 def _verify(call: Call, options: Options) -> Done:
     body = {"id": options["id"]} if options.get("id") else {}
     path = filled(W + "/provenance/verify", call, {})
+    call.be_patient()
     told = call.ask(Request("POST", path, body=body))
     return Done(told, OK if told["ok"] else NO)
 
@@ -68,6 +69,7 @@ def _export(call: Call, options: Options) -> Done:
         query.update(place(call, options))
     if options.get("sign"):
         query["sign"] = "true"
+    call.be_patient()
     told = call.ask(Request("GET", filled(W + "/provenance/export", call, {}), query))
     if options.get("output") is not None:
         Path(options["output"]).write_text(_text(told), "utf-8")

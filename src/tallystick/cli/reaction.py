@@ -144,6 +144,7 @@ def _show_decisions(console: Console, value: Any) -> None:
 def _replay(call: Call, options: Options) -> Done:
     """One, or all of them: exit 4 when something else comes out."""
     if options.get("all"):
+        call.be_patient()
         told = call.ask(Request("POST", filled(W + "/triggers/replay", call, {})))
         return Done(told, OK if told["same"] else BROKEN)
     if options.get("trigger") is None:
