@@ -42,6 +42,10 @@ class Call(Protocol):
         """The JSON answer of the node; a refusal is raised as the error it was."""
         ...
 
+    def be_patient(self) -> None:
+        """Wait for an answer for as long as a whole journal takes."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Done:

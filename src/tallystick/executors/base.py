@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 INLINE_BYTES_MAX: Final = 65_536  # larger values of a receipt are blobs (04 section 6)
 
@@ -187,16 +187,17 @@ class Executor(Protocol):
         ...
 
 
-@runtime_checkable
-class AtOnce(Protocol):
-    """An executor that can answer some jobs by computing alone.
+AtOnce: TypeAlias = Callable[[Job], Outcome | None]
+"""The outcome of a job that is answered by computing alone; None: `perform` is asked."""
+
+
+def at_once_of(executor: Executor) -> AtOnce | None:
+    """The method `at_once` of an executor that has one.
 
     It is asked on the kernel's thread, so all worlds of the node wait for it.
     """
-
-    def at_once(self, job: Job) -> Outcome | None:
-        """The outcome of a job that needs no waiting; None: `perform` is asked."""
-        ...
+    found: AtOnce | None = getattr(executor, "at_once", None)
+    return found
 
 
 class Secrets(Protocol):

@@ -48,13 +48,13 @@ class LoneJobs:
 
     def perform(self, job: Published, watchdog: Watchdog) -> Ticket | None:
         """The receipt of a job on its way to the kernel; None when its executor has to wait."""
-        executor = self._dispatch.at_once(job)
-        if executor is None:
+        answer = self._dispatch.at_once(job)
+        if answer is None:
             return None
         pair, clock, blob = self._means
         shelf = Shelf(job.world, blob)
         started_ns = clock.now_ns()
-        outcome = _answer(executor, job_for(job, canon.decode(job.params), shelf), watchdog)
+        outcome = _answer(answer, job_for(job, canon.decode(job.params), shelf), watchdog)
         if outcome is None:
             return None
         ended = make(Ended, (job, outcome, started_ns, clock.now_ns(), shelf.put_now))
@@ -63,10 +63,10 @@ class LoneJobs:
         return settling(ended, receipt, clock.sample())
 
 
-def _answer(executor: AtOnce, job: Job, watchdog: Watchdog) -> Outcome | None:
+def _answer(answer: AtOnce, job: Job, watchdog: Watchdog) -> Outcome | None:
     try:
         with watchdog:
-            return executor.at_once(job)
+            return answer(job)
     except TickStopped:
         watchdog.leave()
         return _TOO_LONG

@@ -18,7 +18,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from tallystick.executors.base import AtOnce, Blobs, Executor, Failed, Job, Outcome
+from tallystick.executors.base import (
+    AtOnce,
+    Blobs,
+    Executor,
+    Failed,
+    Job,
+    Outcome,
+    at_once_of,
+)
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
 from tallystick.node.driver import Deferred
 from tallystick.node.jobs import Published
@@ -154,7 +162,7 @@ class Dispatch:
     ) -> None:
         """Let an executor perform its effects, and whatever asks for these names too."""
         lane = Lane(executor, min(executor.slots, self._slots), on_restart)
-        lane.at_once = executor if isinstance(executor, AtOnce) else None
+        lane.at_once = at_once_of(executor)
         for name in (*sorted(executor.effects), *names):
             self._lanes[name] = lane
 
@@ -198,7 +206,7 @@ class Dispatch:
         )
 
     def at_once(self, job: Published) -> AtOnce | None:
-        """Who may answer a job without waiting; asked on the kernel's thread, changes nothing."""
+        """How a job is answered without waiting; asked on the kernel's thread, changes nothing."""
         if self.stopping or job.world in self.shut:
             return None
         if job.effect in self._takers or job.executor in self._takers:
