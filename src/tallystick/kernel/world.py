@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     """What a node may choose; none of it can change a root."""
 
     cell_cache: int = 4096
-    node_cache: int = 6 * 1024 * 1024  # bytes of branches: all of 40,000 cells, the upper of more
+    node_cache: int = 14 * 1024 * 1024  # bytes of branches: all of 80,000 cells, the upper of more
     resident_bytes_max: int = 256 * 1024 * 1024
     catalogues: Catalogues | None = None  # shared by the worlds of a node; else one per world
 
