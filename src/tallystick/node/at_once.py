@@ -68,7 +68,6 @@ def _answer(answer: AtOnce, job: Job, watchdog: Watchdog) -> Outcome | None:
         with watchdog:
             return answer(job)
     except TickStopped:
-        watchdog.leave()
         return _TOO_LONG
     except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
         return crash_of(why)

@@ -279,7 +279,6 @@ class Engine:
             with self._watchdog:
                 frame = driver.decide()
         except (TickStopped, LaneMissing) as why:
-            self._watchdog.leave()
             told = (driver.clock.sample(), "suspend", "node", getattr(why, "code", "watchdog"))
             driver.handle(Ticket(Operate(*told, cell.workflow, cell.key)))
             return

@@ -4,8 +4,6 @@ A tick only decides and changes nothing, so it can be broken off at any point an
 The exception is raised in the kernel's thread, and only while that thread is inside the guarded
 block: leaving the block and firing exclude each other by a lock.
 WASM code does not return to the interpreter, so it is interrupted besides.
-An exception that arrives in a finaliser is seen by nobody, so it is sent again whenever the same
-time has passed once more; what is still on its way when the block is left is called back.
 What a tick waits for and has no part in, such as the start of a worker process, is `uncounted`.
 Other code that never returns cannot be stopped this way; the fuel of its lane is what bounds it.
 """
@@ -57,8 +55,10 @@ class Watchdog:
         self._thread.join()
 
     def __enter__(self) -> None:
-        # A plain store: the watcher needs no more than to see it within its look.
+        # Plain stores: the watcher needs no more than to see them within its look.
+        # This order: one that fired and arrived late must not fire again on the old beginning.
         self._begun = self._clock()
+        self._fired = False
         _GUARD.set(self)
 
     def __exit__(
@@ -67,27 +67,11 @@ class Watchdog:
         why: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.leave() and kind is not TickStopped:
-            raise TickStopped
-
-    def leave(self) -> bool:
-        """Leave the block, so that nothing arrives behind it; True when the watchdog has fired.
-
-        Whoever catches the exception leaves again: it may have arrived at the door, before this.
-        """
-        arrived = False
-        while True:
-            try:
-                with self._lock:
-                    self._begun = 0.0
-                    fired = self._fired
-                    if fired:
-                        _send(threading.get_ident(), None)
-                    self._fired = False
-            except TickStopped:
-                arrived = True  # at the door
-            else:
-                return fired or arrived
+        with self._lock:
+            self._begun = 0.0
+            fired, self._fired = self._fired, False
+        if fired and kind is not TickStopped:
+            _await_arrival()
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -106,14 +90,14 @@ class Watchdog:
         while not self._over.wait(min(_LOOK_S, self._limit_s / 4)):
             with self._lock:
                 begun = self._begun
-                if begun and self._clock() - begun > self._limit_s:
-                    self._begun = self._clock()
+                if begun and not self._fired and self._clock() - begun > self._limit_s:
                     self._fired = True
                     self._raise()
 
     def _raise(self) -> None:
         assert self._guarded is not None, "a started watchdog guards a thread"
-        _send(self._guarded.ident or 0, ctypes.py_object(TickStopped))
+        ident = ctypes.c_ulong(self._guarded.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(TickStopped))
         interrupt_wasm()  # after the exception is on its way, or the lane would run the tick again
 
 
@@ -135,6 +119,8 @@ def uncounted() -> Iterator[None]:
         yield
 
 
-def _send(ident: int, what: ctypes.py_object[type[TickStopped]] | None) -> None:
-    """Let an exception arrive in a thread; None calls back one that is on its way."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), what)
+def _await_arrival() -> None:
+    """The exception is on its way and must arrive here, not in the code that follows."""
+    for _ in range(1_000_000):
+        time.sleep(0)
+    raise AssertionError("a raised TickStopped always arrives")
