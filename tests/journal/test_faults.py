@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import apsw
 import pytest
@@ -193,4 +196,63 @@ def test_the_wal_is_brought_home(tmp_path: Path) -> None:
     reader.close()
     assert journal.wal_checkpoint(idle=True) == 0
     assert wal.stat().st_size == 0
+    journal.close()
+
+
+def _long(journal: SqliteJournal, mib: int) -> Writer:
+    """A log of so many megabytes."""
+    writer = Writer(journal)
+    for turn in range(mib):
+        data = turn.to_bytes(2, "big") * (1 << 19)
+        batch = frames(WORLD, writer.head, [1])
+        journal.append(Append(WORLD, batch, writer.head, {turn.to_bytes(32, "big"): data}))
+        writer.head = journal.head(WORLD)
+    return writer
+
+
+@pytest.mark.invariant("I42")
+def test_a_full_log_waits_for_those_who_read(tmp_path: Path) -> None:
+    """AT-32: somebody who reads at every commit, for a moment, does not let the log grow."""
+    journal = SqliteJournal(tmp_path)
+    Writer(journal).write(1)
+    over = Event()
+
+    def reads() -> int:
+        reader, seen = journal.reader(), 0
+        while not over.is_set():
+            for _ in reader.read(WORLD):
+                time.sleep(0.002)
+            seen += 1
+        reader.close()
+        return seen
+
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(reads) for _ in range(3)]
+        try:
+            _long(journal, 130)
+        finally:
+            over.set()
+        assert all(other.result() for other in others)
+    assert (tmp_path / "tally.db-wal").stat().st_size < 64 * 1024 * 1024
+    journal.close()
+
+
+@pytest.mark.invariant("I42")
+def test_a_reader_that_does_not_end_is_waited_for_now_and_then(tmp_path: Path) -> None:
+    """A backup of minutes lets the log grow instead of stopping every commit; then it is cut."""
+    journal = SqliteJournal(tmp_path)
+    Writer(journal).write(1)
+    reader = journal.reader()
+    endless = reader.read(WORLD)
+    next(endless)
+    began = time.monotonic()
+    writer = _long(journal, 90)
+    assert time.monotonic() - began < 30, "three waits of a second, not forty"
+    wal = tmp_path / "tally.db-wal"
+    assert wal.stat().st_size > 90 * 1024 * 1024
+    endless.close()  # type: ignore[attr-defined]  # reads are generators
+    reader.close()
+    assert journal.wal_checkpoint() == 0
+    writer.write(1)
+    assert wal.stat().st_size < 1024 * 1024
     journal.close()

@@ -7,7 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tallystick.errors import DiskFull, JournalCorrupt, Rejected, Unavailable
+from tallystick.errors import DiskFull, JournalCorrupt, Rejected, Unavailable, UnknownName
+from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.blob_files import write_file
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
@@ -130,3 +131,29 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
     assert reader.meta()["format"] == 1
     reader.close()
     assert (tmp_path / "tally.db").read_bytes() == before
+
+
+def test_a_long_read_is_many_short_ones(tmp_path: Path) -> None:
+    """A walk over a whole journal holds up no trim, and says so when one has overtaken it."""
+    journal = SqliteJournal(tmp_path)
+    writer = Writer(journal)
+    writer.write(*([1] * 1500))
+    reader = journal.reader()
+    assert [frame.seq for frame in reader.read(WORLD)] == list(range(1, 1501))
+    frames = list(reader.read(WORLD))
+    walk = reader.read(WORLD)
+    seen = [next(walk).seq]
+    writer.write(*([1] * 300))
+    assert len([*seen, *walk]) == 1500, "what comes meanwhile is not chased"
+    for upto in (frames[699], frames[1499]):
+        walk = reader.read(WORLD, after=journal.lineage(WORLD)[0].base.seq)
+        begun = next(walk).seq
+        base = Head(upto.seq, upto.hash, 1)
+        journal.trim(
+            WORLD, base, CheckpointRow(upto.seq, upto.hash, bytes(32), bytes(32), 1, 0, b"")
+        )
+        with pytest.raises(UnknownName, match=f"begins behind seq {upto.seq}"):
+            list(walk)
+        assert begun < upto.seq
+    reader.close()
+    journal.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from random import Random
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallystick.errors import JournalCorrupt
-from tallystick.kernel.index import EMPTY, Nodes, change, lookup, parse_node, scan
+from tallystick.kernel.index import EMPTY, Branch, Nodes, lookup, parse_node, scan
+from tallystick.kernel.index_change import change
 from tallystick.values import canon
 from tests.kernel.blobs import Shelf
 
@@ -61,6 +63,33 @@ def test_the_root_is_a_function_of_content(batches: list[dict[bytes, bytes | Non
         assert fresh.root == trie.root
     for path in {path for batch in batches for path in batch}:
         assert lookup(trie.nodes, trie.root, path) == model.get(path)
+
+
+def named(trie: Trie, digest: bytes) -> Iterator[bytes]:
+    """A node and all that it leads to."""
+    node = trie.nodes.load(digest)
+    yield digest
+    if isinstance(node, Branch):
+        for way in range(16):
+            kid = node.kid(way)
+            if kid is not None:
+                yield from named(trie, kid[:32])
+
+
+@pytest.mark.clause("K-39", "K-42")
+@settings(max_examples=200)
+@given(st.lists(CHANGES, max_size=8))
+def test_nothing_is_written_that_the_root_does_not_name(
+    batches: list[dict[bytes, bytes | None]],
+) -> None:
+    """K-42: a branch that a delete takes away again in the same change is not written."""
+    trie = Trie()
+    for batch in batches:
+        made = change(trie.nodes, trie.root, batch)
+        trie.apply(batch)
+        known = set() if trie.root == EMPTY else set(named(trie, trie.root))
+        assert made.nodes.keys() <= known
+        assert made.branches.keys() <= made.nodes.keys()
 
 
 @pytest.mark.clause("K-39")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tallystick.errors import JournalCorrupt
-from tallystick.kernel.index import EMPTY, Nodes, change, lookup, parse_node
+from tallystick.kernel.index import EMPTY, Nodes, lookup, parse_node
+from tallystick.kernel.index_change import change
 from tallystick.values import canon
 from tests.kernel.blobs import Shelf
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallystick.kernel.index import EMPTY, Nodes, change
+from tallystick.kernel.index import EMPTY, Nodes
+from tallystick.kernel.index_change import change
 from tallystick.kernel.store import Calendar, Store
 from tests.kernel.blobs import Shelf
 

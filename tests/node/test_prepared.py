@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tallystick.errors import BlobLost
+from tallystick.journal.base import Append, Outcome
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.roots import state_root
 from tallystick.kernel.snapshot import prepare
@@ -24,6 +25,13 @@ NONE = {"blob_grace": "0s", "snapshots": 1}
 
 async def send(node: Node, world: str, first: int, count: int) -> None:
     await node.offer(world, *[placed(node, f"o-{first + number}") for number in range(count)])
+
+
+async def snapped(node: Node, world: str) -> None:
+    """Wait for a snapshot, which may take some commits."""
+    async with asyncio.timeout(60):
+        while not await node.read(lambda reader: reader.snapshots(world)):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
 
 
 def wholly(world: World) -> int:
@@ -48,13 +56,50 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
                 ahead += any(store.ahead is not None for store in live.stores().values())
             assert ahead, "some of it was done before it was due"
             assert await node.quiet(world, 60_000)
-            assert await node.read(lambda reader: reader.snapshots(world))
+            await snapped(node, world)
             assert (await node.ops.verify(world, "replay"))["ok"]
             root = await node.look(world, state_root)
         async with running(settings, Bank()) as node:
             assert await node.look(world, state_root) == root
 
     asyncio.run(main())
+
+
+async def largest(folder: Path, *, whole: bool) -> int:
+    """How many blobs the largest commit of a node held, when a snapshot came after a long tail."""
+    settings = config(folder, node={"snapshot_every": 2000})
+    async with running(settings, Bank()) as node:
+        engine = node.engine
+        engine._rhythm = engine._rhythm._replace(prepared=16)
+        if whole:
+            engine._prepared = lambda hosted: False  # type: ignore[method-assign]  # the defect
+        counts: list[int] = []
+        append = node.journal.append
+
+        def counted(*batch: Append) -> list[Outcome]:
+            counts.append(sum(len(each.blobs) for each in batch))
+            return append(*batch)
+
+        node.journal.append = counted  # type: ignore[method-assign]  # it is watched, not changed
+        world = await node.create("main", orders.bundle())
+        await send(node, world, 0, 900)
+        assert await node.quiet(world, 60_000)
+        await snapped(node, world)
+        root = await node.look(world, state_root)
+    async with running(settings, Bank()) as node:
+        assert await node.look(world, state_root) == root
+    return max(counts)
+
+
+@pytest.mark.invariant("I42")
+def test_a_large_snapshot_is_many_small_commits(tmp_path: Path) -> None:
+    """AT-32: what a snapshot writes does not fill the log, nor hold up everybody, in one commit."""
+    assert asyncio.run(largest(tmp_path, whole=False)) < 1000
+
+
+def test_a_snapshot_in_one_commit_is_found(tmp_path: Path) -> None:
+    """The control of the test above."""
+    assert asyncio.run(largest(tmp_path, whole=True)) > 2000
 
 
 @pytest.mark.pure_only
@@ -72,7 +117,7 @@ def test_lost_bytes_met_while_preparing_stop_one_world(
         return prepare(live, most)
 
     hurt = ["", ""]
-    monkeypatch.setattr("tallystick.node.engine.prepare", prepared)
+    monkeypatch.setattr("tallystick.node.hosted.prepare", prepared)
 
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 200})

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from tallystick.errors import DiskFull, NotOwner, SyncFailed
+from tallystick.journal.base import Append
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.node import writer as writers
 from tallystick.node.files import Files, Lock
 from tallystick.node.writer import Writer
+from tests.journal import test_journal as other
 
 
 class Tight:
@@ -139,6 +141,8 @@ def test_a_lock_is_given_back_once(tmp_path: Path) -> None:
 class Sleepy:
     """A journal whose commits take a given time."""
 
+    wal_waits = False
+
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
@@ -155,3 +159,25 @@ def test_a_disk_is_slow_until_it_has_shown_otherwise() -> None:
     assert any(quick.commit([]) == [] and quick.is_quick for _ in range(5_000))
     slow = Writer(Sleepy(0.002), lambda *_: None)  # type: ignore[arg-type]
     assert not any(slow.commit([]) == [] and slow.is_quick for _ in range(40))
+
+
+def test_the_log_is_copied_beside_the_commits(tmp_path: Path) -> None:
+    """AT-32: the file follows the log while it is written, so that cutting it is quick."""
+    journal = SqliteJournal(tmp_path)
+    writer = Writer(journal, lambda _seconds, _frames: None)
+    writer.start()
+    try:
+        head = other.Writer(journal).head
+        for turn in range(40):
+            data = turn.to_bytes(2, "big") * (1 << 19)
+            blobs = {turn.to_bytes(32, "big"): data}
+            (head,) = writer.commit([Append(other.WORLD, (), head, blobs)])  # type: ignore[assignment]
+        writer.later(lambda _journal: None).result(60)  # what was asked for before is done
+        assert (tmp_path / "tally.db").stat().st_size > 30 * 1024 * 1024
+    finally:
+        writer.stop()
+    assert journal._wal_bytes > 0, "nothing was cut"
+    journal.close()
+    again = SqliteJournal(tmp_path)
+    assert len(list(again.blobs(other.WORLD))) == 40
+    again.close()

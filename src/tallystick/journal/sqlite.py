@@ -49,7 +49,9 @@ from tallystick.model.frames import GENESIS, Sealed
 
 SPILL_BYTES: Final = 1024 * 1024
 WAL_PASSIVE_BYTES: Final = 16 * 1024 * 1024
-WAL_TRUNCATE_BYTES: Final = 64 * 1024 * 1024
+WAL_HOME_BYTES: Final = 4 * 1024 * 1024
+WAL_TRUNCATE_BYTES: Final = 48 * 1024 * 1024  # so that it stays under 64 while it is cut
+READERS_MS: Final = 1000  # as long a full log waits for those who read
 MADE_BY: Final = "tallystick"
 TORN: Final = "torn_bytes"  # of the log, that no commit covers and nobody was told of yet
 
@@ -90,11 +92,14 @@ class SqliteJournal(SqliteReader):
         self._poison: str | None = None
         self._bell = Bell()
         self._ids: dict[str, int] = {}
-        self._wal_bytes = 0
+        self._wal_bytes = self._home_bytes = 0  # of the log, and of it in the file too
+        self._home: apsw.Connection | None = None
+        self._cut_from = WAL_TRUNCATE_BYTES
         page = int(one(self._db, "PRAGMA page_size")[0])
 
         def grown(_db: apsw.Connection, _name: str, pages: int) -> int:
             self._wal_bytes = pages * page
+            self._home_bytes = min(self._home_bytes, self._wal_bytes)
             return apsw.SQLITE_OK
 
         self._db.set_wal_hook(grown)
@@ -123,6 +128,9 @@ class SqliteJournal(SqliteReader):
         if self._poison is not None:
             # Nobody knows what the last pages are: a new start looks at them, not we.
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if self._home is not None:
+            self._home.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._home.close()
         self._db.close()
 
     # ---- failing ----------------------------------------------------------------------------
@@ -174,7 +182,7 @@ class SqliteJournal(SqliteReader):
                 self._db.execute("COMMIT")
         except DiskFull:
             return [Full(each.expect) for each in batch]
-        if self._wal_bytes > WAL_TRUNCATE_BYTES:
+        if self._wal_bytes > self._cut_from:
             # The owner of the writer calls this when it suits; a writer without one is bounded too.
             self.wal_checkpoint()
         self._bell.ring()
@@ -225,23 +233,54 @@ class SqliteJournal(SqliteReader):
     def wal_checkpoint(self, *, idle: bool = False) -> int:
         """Bring the WAL home when it is due; its bytes afterwards.
 
-        At 16 MiB without waiting for anyone, and whole when the node is idle or over 64 MiB.
+        At 16 MiB without waiting for anyone, whole when the node is idle, whole over 48 MiB: then
+        it waits for those who read; for one who does not end, again when 16 MiB more have come.
         """
         size = self._wal_bytes
+        waits = size > self._cut_from
         whole = size > WAL_TRUNCATE_BYTES or (idle and size > 0)
         if not whole and size <= WAL_PASSIVE_BYTES:
             return size
-        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if whole else apsw.SQLITE_CHECKPOINT_PASSIVE
         with self._writing():
             try:
-                pages, home = self._db.wal_checkpoint(mode=mode)
-            except (apsw.BusyError, apsw.FullError):
-                # A reader needs the old pages, or the disk has no room for them: what was committed
-                # stays in the WAL, and the next call tries again.
+                pages, home = self._brought_home(whole=whole, wait_ms=READERS_MS if waits else 0)
+            except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+                # Somebody reads, or there is no room: what was committed stays in the WAL.
+                self._cut_from = size + WAL_PASSIVE_BYTES if waits else self._cut_from
                 return size
         if pages == home:
-            self._wal_bytes = 0
+            self._wal_bytes = self._home_bytes = 0
+        if whole:
+            self._cut_from = WAL_TRUNCATE_BYTES
         return self._wal_bytes
+
+    @property
+    def wal_waits(self) -> bool:
+        """True when much of the WAL is not in the file yet."""
+        return self._wal_bytes - self._home_bytes > WAL_HOME_BYTES
+
+    def bring_home(self) -> None:
+        """Copy what stands in the WAL into the file, while another thread may write.
+
+        It holds up nobody, and leaves little to copy for the moment when the WAL is cut.
+        """
+        with self._writing():
+            try:
+                if self._home is None:
+                    self._home = connect(self._path, vfs=self._vfs)
+                pages, home = self._home.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except (apsw.BusyError, apsw.FullError):
+                return  # somebody else does it, or there is no room: a later call tries again
+        self._home_bytes = self._wal_bytes * home // max(pages, 1)
+
+    def _brought_home(self, *, whole: bool, wait_ms: int) -> tuple[int, int]:
+        """Pages in the log, and how many of them are in the file now."""
+        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if whole else apsw.SQLITE_CHECKPOINT_PASSIVE
+        self._db.set_busy_timeout(wait_ms)
+        try:
+            return self._db.wal_checkpoint(mode=mode)
+        finally:
+            self._db.set_busy_timeout(0)
 
     # ---- worlds -----------------------------------------------------------------------------
 

@@ -39,10 +39,12 @@ _WORLD: Final = (
 _START: Final = "SELECT max(seq) FROM frame WHERE world=? AND seq<=?"
 _FRAMES: Final = (
     "SELECT seq, last, hash, body FROM frame WHERE world=? AND seq>=? AND last>? AND seq<=?"
-    " ORDER BY seq"
+    " ORDER BY seq LIMIT ?"
 )
 _HEADERS: Final = _FRAMES.replace("hash, body", "hash, epoch, flushed_ns")
 _MOST: Final = 2**62
+# Who reads keeps the writer from cutting its log, so a long walk is many short reads.
+_STRETCH: Final = 256
 
 
 class Place(NamedTuple):
@@ -158,8 +160,9 @@ class SqliteReader:
     def _frames(
         self, query: str, world: str, after: int, upto: int | None
     ) -> Iterator[tuple[Place, bytes, Any]]:
-        most = _MOST if upto is None else upto
         lines = self._ancestors(world)
+        # Who reads all reads up to where it ends now, however much comes meanwhile.
+        most = lines[0].head_seq if upto is None else upto
         for at, place in reversed(list(enumerate(lines))):
             # A child begins behind its fork point, whatever its parent wrote later.
             stop = min([most, *(child.fork_seq or 0 for child in lines[:at])])
@@ -169,9 +172,30 @@ class SqliteReader:
             if begin < place.base_seq:
                 raise trimmed(place.world, place.base_seq)
             start, prev = self._before(place, begin)
-            for row in self._rows(query, (place.id, start, begin, stop)):
+            for row in self._stretches(query, place, (start, begin, stop)):
                 yield place, prev, row
                 prev = row[2]
+
+    def _stretches(self, query: str, place: Place, span: tuple[int, int, int]) -> Iterator[Any]:
+        """The rows of a world behind `begin` up to `stop`; a trim meanwhile leaves no gap."""
+        start, begin, stop = span
+        later, count = False, _STRETCH
+        while count == _STRETCH:
+            count = 0
+            rows = self._rows(query, (place.id, start, begin, stop, _STRETCH))
+            for count, row in enumerate(rows, 1):
+                if later and count == 1:
+                    self._untrimmed(place, begin)  # sees the file as the rows do
+                start, begin = row[1] + 1, row[1]
+                yield row
+            if later and count == 0:
+                self._untrimmed(place, begin)
+            later = True
+
+    def _untrimmed(self, place: Place, after: int) -> None:
+        base = self._place(place.world).base_seq
+        if after < base:
+            raise trimmed(place.world, base)
 
     def _before(self, place: Place, after: int) -> tuple[int, bytes]:
         """Where the first frame behind a sequence begins, and the hash of the one before it."""
@@ -219,12 +243,16 @@ class SqliteReader:
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes; None for those that are damaged."""
-        query = "SELECT hash, body FROM blob WHERE world=? ORDER BY hash"
-        for digest, body in self._rows(query, (self._place(world).id,)):
-            try:
-                yield digest, self._whole(world, digest, body)
-            except JournalCorrupt:
-                yield digest, None
+        query = "SELECT hash, body FROM blob WHERE world=? AND hash>? ORDER BY hash LIMIT ?"
+        number, after, last = self._place(world).id, None, b""
+        while after != last:
+            after = last
+            for digest, body in self._rows(query, (number, after, _STRETCH)):
+                last = digest
+                try:
+                    yield digest, self._whole(world, digest, body)
+                except JournalCorrupt:
+                    yield digest, None
 
     def large_blobs(self) -> Iterator[tuple[str, bytes]]:
         """World and digest of every blob that is a file."""

@@ -27,6 +27,10 @@ class StagedBlobs:
         """Stage bytes for the next commit."""
         self._staged[digest] = data
 
+    def waiting(self) -> int:
+        """How many wait for a commit, or for the end of one."""
+        return len(self._staged)
+
     def taken(self) -> dict[bytes, bytes]:
         """What the next commit must hold; it stays readable here until `forget`."""
         return dict(self._staged)

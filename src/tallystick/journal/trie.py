@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from tallystick.kernel.index import EMPTY, Blobs, Stored, parse_node
+from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
 from tallystick.kernel.leaves import beside_of, read_blob
 from tallystick.values import canon
 
@@ -30,7 +30,7 @@ def _below(
         yield digest
         return
     node = parse_node(read_blob(blobs, digest))
-    if isinstance(node, Stored):
+    if isinstance(node, Branch):
         for way in range(16):
             kid = node.kid(way)
             if kid is not None:

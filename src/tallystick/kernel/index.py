@@ -16,7 +16,7 @@ new cell does, stops at the branch instead of reading a stranger's leaf; a branc
 Paths are hex text while the trie is worked on: slicing text compares nibbles at C speed.
 """
 
-# tidy: reading, merging and walking one structure; apart they would not be understood.
+# tidy: the form of nodes, reading them and walking them; apart they would not be understood.
 from __future__ import annotations
 
 import re
@@ -32,7 +32,7 @@ from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
 REF: Final = 34
-_NO_HINT: Final = b"\x00\x00"
+NO_HINT: Final = b"\x00\x00"
 _ENTRY: Final = 300  # bytes of a cached branch beside its references
 _REPLACED_MAX: Final = 32_768
 _BITS: Final = {nibble: 1 << way for way, nibble in enumerate("0123456789abcdef")}
@@ -58,14 +58,41 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Sixteen ways on; a child is a reference that is not loaded, or a node, or None."""
+    """The nibbles that its paths share, which of sixteen ways on exist, and their references."""
 
     skip: str
-    kids: tuple[Child, ...]
+    bits: int
+    joined: bytes
+
+    def kid(self, way: int) -> bytes | None:
+        """The reference of one way on, or None."""
+        bit = 1 << way
+        if not self.bits & bit:
+            return None
+        at = (self.bits & (bit - 1)).bit_count() * REF
+        return self.joined[at : at + REF]
+
+    def patched(self, kids: Mapping[int, bytes | None]) -> Branch:
+        """The same branch with other children, or none, at some of its ways."""
+        skip, bits, joined = self
+        pieces: list[bytes] = []
+        done, made = 0, bits
+        for way in sorted(kids):
+            bit = 1 << way
+            at = (bits & (bit - 1)).bit_count() * REF
+            pieces.append(joined[done:at])
+            done = at + REF if bits & bit else at
+            kid = kids[way]
+            if kid is None:
+                made &= ~bit
+            else:
+                made |= bit
+                pieces.append(kid)
+        pieces.append(joined[done:])
+        return make(Branch, (skip, made, b"".join(pieces)))
 
 
 Node = Leaf | Branch
-Child = bytes | Leaf | Branch | None
 
 _LEAF: Final = canon.PREFIX + canon.head(5, 3) + canon.put_key("path")
 _LEAF_TYPE: Final = canon.put_key("$type") + canon.put_text("leaf@1")
@@ -76,14 +103,16 @@ _SKIP: Final = canon.put_key("skip")
 _BRANCH_TYPE: Final = canon.put_key("$type") + canon.put_text("branch@1")
 
 
-def _leaf_bytes(path: bytes, value: bytes) -> bytes:
+def leaf_bytes(path: bytes, value: bytes) -> bytes:
+    """A leaf as it lies in the store."""
     octets = canon.OCTETS
     return b"".join(
         (_LEAF, octets[len(path)], path, _LEAF_TYPE, _LEAF_VALUE, octets[len(value)], value)
     )
 
 
-def _branch_bytes(branch: Stored) -> bytes:
+def branch_bytes(branch: Branch) -> bytes:
+    """A branch as it lies in the store."""
     skip, bits, joined = branch
     return b"".join(
         (
@@ -98,45 +127,18 @@ def _branch_bytes(branch: Stored) -> bytes:
     )
 
 
-class Stored(NamedTuple):
-    """A branch as it lies in the store: which of the sixteen ways exist, and their references."""
-
-    skip: str
-    bits: int
-    joined: bytes
-
-    def kid(self, way: int) -> bytes | None:
-        """The reference of one way on, or None."""
-        bit = 1 << way
-        if not self.bits & bit:
-            return None
-        at = (self.bits & (bit - 1)).bit_count() * REF
-        return self.joined[at : at + REF]
-
-    def opened(self) -> Branch:
-        """The same branch with sixteen places, for changing."""
-        skip, bits, joined = self
-        kids: list[Child] = [None] * 16
-        at = 0
-        for way in range(16):
-            if bits >> way & 1:
-                kids[way] = joined[at : at + REF]
-                at += REF
-        return make(Branch, (skip, tuple(kids)))
-
-
 _HEAD: Final = pattern(SIZE)
 _LEAF_FORM: Final = pattern(re.escape(_LEAF) + get(SIZE))
 _LEAF_REST: Final = pattern(re.escape(_LEAF_TYPE + _LEAF_VALUE) + get(SIZE))
 _BRANCH_FORM: Final = pattern(re.escape(_BRANCH) + get(NAT) + re.escape(_KIDS) + get(SIZE))
 
 
-def parse_node(data: bytes) -> Leaf | Stored:
+def parse_node(data: bytes) -> Node:
     """The node behind its bytes; refuses anything else.
 
     A node is read for every miss of the cell cache, so its fixed parts are matched, not decoded.
     """
-    node = _leaf_of(data) or _stored_of(data)
+    node = _leaf_of(data) or _branch_of(data)
     if node is None:
         message = "an index node has another form than it must"
         raise JournalCorrupt(message, code="journal.corrupt")
@@ -155,7 +157,7 @@ def _leaf_of(data: bytes) -> Leaf | None:
     return make(Leaf, (data[begin:stop].hex(), data[found.end() :]))
 
 
-def _stored_of(data: bytes) -> Stored | None:
+def _branch_of(data: bytes) -> Branch | None:
     found = _BRANCH_FORM.match(data)
     if found is None:
         return None
@@ -171,7 +173,7 @@ def _stored_of(data: bytes) -> Stored | None:
         skip = TEXTS[ending[len(_SKIP) : -len(_BRANCH_TYPE)]]
     except (NotCanonical, ValueError):
         return None
-    return make(Stored, (skip, bits, data[begin:stop]))
+    return make(Branch, (skip, bits, data[begin:stop]))
 
 
 class Nodes:
@@ -188,19 +190,19 @@ class Nodes:
 
     def __init__(self, blobs: Blobs, most: int = 4 * 1024 * 1024) -> None:
         self._blobs = blobs
-        self._cache: dict[bytes, Stored] = {}
+        self._cache: dict[bytes, Branch] = {}
         self._held = 0  # bytes of it all
         self._most = most
         self._half = most // 2
-        # Branches that a change has opened: once its root is the one that is read, they are old.
+        # Branches that a change has replaced: once its root is the one that is read, they are old.
         self._replaced: dict[bytes, None] = {}
 
-    def keep(self, branches: Mapping[bytes, Stored]) -> None:
+    def keep(self, branches: Mapping[bytes, Branch]) -> None:
         """Remember branches that were just written: what is new is asked for next."""
         for digest, branch in branches.items():
             self._keep(digest, branch)
 
-    def _keep(self, digest: bytes, branch: Stored) -> None:
+    def _keep(self, digest: bytes, branch: Branch) -> None:
         cache = self._cache
         if digest not in cache:
             self._held += _ENTRY + len(branch.joined)
@@ -214,14 +216,10 @@ class Nodes:
         if old is not None:
             self._held -= _ENTRY + len(old.joined)
 
-    def opened(self, digest: bytes) -> Node:
-        """The node of a digest for changing, after which nobody will ask for it as it was."""
-        found = self.load(digest)
-        if not isinstance(found, Stored):
-            return found
+    def replace(self, digest: bytes) -> None:
+        """A change has written another branch in place of this one, which is old from now on."""
         if len(self._replaced) < _REPLACED_MAX:
             self._replaced[digest] = None
-        return found.opened()
 
     def forget_replaced(self) -> None:
         """Let go of the branches of roots that are read no more; one too many is read again."""
@@ -233,7 +231,7 @@ class Nodes:
         """Read from another store that holds the same nodes."""
         self._blobs = blobs
 
-    def load(self, digest: bytes) -> Leaf | Stored:
+    def load(self, digest: bytes) -> Node:
         """The node of a digest; a missing or damaged one stops the world."""
         cache = self._cache
         known = cache.get(digest)
@@ -242,7 +240,7 @@ class Nodes:
                 cache[digest] = cache.pop(digest)
             return known
         node = parse_node(self._bytes(digest))
-        if isinstance(node, Stored):
+        if isinstance(node, Branch):
             self._keep(digest, node)
         return node
 
@@ -273,7 +271,7 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
     tail = path[-2:]
     at = 0
     node = nodes.load(root)
-    while type(node) is Stored:
+    while type(node) is Branch:
         skip, bits, joined = node
         if skip:
             stop = at + len(skip)
@@ -286,7 +284,7 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
         begin = (bits & (bit - 1)).bit_count() * REF  # as `kid` finds it
         end = begin + 32
         hint = joined[end : end + 2]
-        if hint != _NO_HINT:  # a leaf, and not this one unless its path ends alike
+        if hint != NO_HINT:  # a leaf, and not this one unless its path ends alike
             return nodes.value(joined[begin:end], path) if hint == tail else None
         node = nodes.load(joined[begin:end])
         at += 1
@@ -314,147 +312,3 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
         reached = done + "0123456789abcdef"[way]
         if reached >= after[: len(reached)]:
             yield from _scan(nodes, kid[:32], reached, after)
-
-
-class Written(NamedTuple):
-    """The outcome of a change: the new root, the nodes that are new, and the branches of these."""
-
-    root: bytes
-    nodes: dict[bytes, bytes]
-    branches: dict[bytes, Stored]
-
-
-def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> Written:
-    """Apply writes (bytes) and deletes (None); costs what is changed, not what is there."""
-    items = [(path.hex(), value) for path, value in sorted(changes.items())]
-    made = Written(EMPTY, {}, {})
-    top = _merge(nodes, None if root == EMPTY else root + _NO_HINT, items, 0)
-    return made if top is None else made._replace(root=_store(top, made)[:32])
-
-
-Items = list[tuple[str, bytes | None]]
-
-
-def _store(node: Child, made: Written) -> bytes:
-    """The reference of a node, which is written if it is not in the store already."""
-    if isinstance(node, bytes):
-        return node
-    assert node is not None, "an empty child has no reference"
-    if isinstance(node, Leaf):
-        path = bytes.fromhex(node.path)
-        data = _leaf_bytes(path, node.value)
-        digest = sha256(data).digest()
-        made.nodes[digest] = data
-        return digest + path[-2:]
-    bits = 0
-    refs: list[bytes] = []
-    for way, kid in enumerate(node.kids):
-        if kid is not None:
-            bits |= 1 << way
-            refs.append(_store(kid, made))
-    branch = make(Stored, (node.skip, bits, b"".join(refs)))
-    data = _branch_bytes(branch)
-    digest = sha256(data).digest()
-    made.nodes[digest] = data
-    made.branches[digest] = branch
-    return digest + _NO_HINT
-
-
-def _opened(nodes: Nodes, child: Child) -> Node | None:
-    """A child as a node that can be changed."""
-    if not isinstance(child, bytes):
-        return child
-    return nodes.opened(child[:32])
-
-
-def _merge(nodes: Nodes, child: Child, items: Items, at: int) -> Child:
-    """The child after the changes, all of which share the nibbles before `at`."""
-    if not items:
-        return child
-    node = _opened(nodes, child)
-    if node is None:
-        return _build([item for item in items if item[1] is not None], at)
-    if isinstance(node, Leaf):
-        return _merge_leaf(child, node, items, at)
-    shared = _shared(node.skip, items, at)
-    if shared < len(node.skip):
-        # Some entry leaves the common nibbles early: the branch moves one level down.
-        kids: list[Child] = [None] * 16
-        kids[int(node.skip[shared], 16)] = Branch(node.skip[shared + 1 :], node.kids)
-        node = Branch(node.skip[:shared], tuple(kids))
-        return _merge_kids(nodes, node, items, at)
-    merged = _merge_kids(nodes, node, items, at)
-    # Deletes of absent paths change nothing: keep the digest, write no node.
-    return child if merged == node else merged
-
-
-def _merge_leaf(child: Child, leaf: Leaf, items: Items, at: int) -> Child:
-    kept: Items = [item for item in items if item[1] is not None]
-    if all(item[0] != leaf.path for item in items):
-        if not kept:
-            return child
-        kept.append((leaf.path, leaf.value))
-        kept.sort()
-    elif kept == [(leaf.path, leaf.value)]:
-        return child
-    return _build(kept, at)
-
-
-def _shared(skip: str, items: Items, at: int) -> int:
-    """How much of a branch's skip every write shares; deletes cannot split a branch."""
-    shared = len(skip)
-    for path, value in items:
-        if value is None:
-            continue
-        while path[at : at + shared] != skip[:shared]:
-            shared -= 1
-    return shared
-
-
-def _merge_kids(nodes: Nodes, node: Branch, items: Items, at: int) -> Child:
-    stop = at + len(node.skip)
-    groups: dict[int, Items] = {}
-    if len(items) == 1 and items[0][0][at:stop] == node.skip:  # nearly every branch far down
-        groups[int(items[0][0][stop], 16)] = items
-    else:
-        for item in items:
-            if item[0][at:stop] == node.skip:
-                groups.setdefault(int(item[0][stop], 16), []).append(item)
-    kids = list(node.kids)
-    for i, group in groups.items():
-        kids[i] = _merge(nodes, kids[i], group, stop + 1)
-    return _collapsed(nodes, node.skip, kids)
-
-
-def _collapsed(nodes: Nodes, skip: str, kids: list[Child]) -> Child:
-    alive = [i for i, kid in enumerate(kids) if kid is not None]
-    if not alive:
-        return None
-    if len(alive) > 1:
-        return make(Branch, (skip, tuple(kids)))
-    only = kids[alive[0]]
-    node = _opened(nodes, only)
-    if isinstance(node, Branch):
-        return Branch(skip + "0123456789abcdef"[alive[0]] + node.skip, node.kids)
-    return only
-
-
-def _build(items: Items, at: int) -> Child:
-    """A fresh subtree of writes, sorted by path."""
-    if not items:
-        return None
-    if len(items) == 1:
-        path, value = items[0]
-        assert value is not None, "only writes are built"
-        return make(Leaf, (path, value))
-    first, last = items[0][0], items[-1][0]
-    stop = at
-    while first[stop] == last[stop]:
-        stop += 1
-    groups: dict[str, Items] = {}
-    for item in items:
-        groups.setdefault(item[0][stop], []).append(item)
-    kids: list[Child] = [None] * 16
-    for nibble, group in groups.items():
-        kids[int(nibble, 16)] = _build(group, stop + 1)
-    return make(Branch, (first[at:stop], tuple(kids)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical, SchemaMismatch
-from tallystick.kernel.index import EMPTY, Blobs, Stored, parse_node
+from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
 from tallystick.kernel.leaves import read_blob
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import Sealed, open_frame
@@ -142,7 +142,7 @@ class Marks:
         if not self._new(digest):
             return
         node = parse_node(read_blob(self._blobs, digest))
-        if isinstance(node, Stored):
+        if isinstance(node, Branch):
             for way in range(16):
                 kid = node.kid(way)
                 if kid is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotQuiescent
 from tallystick.kernel.draft import Answer, Draft, Frame
-from tallystick.kernel.index import EMPTY, Blobs, Stored
+from tallystick.kernel.index import EMPTY, Blobs, Branch
 from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.levels import Levels
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     roots: dict[str, bytes]
     paths: dict[str, list[bytes]]
     written: int
-    branches: dict[bytes, Stored]
+    branches: dict[bytes, Branch]
 
 
 def take(world: World, given: TakeSnapshot) -> Frame:
@@ -88,7 +88,7 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
     roots: dict[str, bytes] = {}
     paths: dict[str, list[bytes]] = {}
-    branches: dict[bytes, Stored] = {}
+    branches: dict[bytes, Branch] = {}
     for name, store in world.stores().items():
         made = store.written()
         paths[name] = list(store.delta)

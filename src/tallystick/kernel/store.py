@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from tallystick.kernel.index import EMPTY, Nodes, Written, change, lookup, scan
+from tallystick.kernel.index import EMPTY, Nodes, lookup, scan
+from tallystick.kernel.index_change import Written, change
 
 T = TypeVar("T")
 ROUNDS: Final = 2  # over what is dirty, before a snapshot

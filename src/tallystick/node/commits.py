@@ -157,7 +157,7 @@ class Commits:
             return outcome
         assert cut.append is not None, "only what was appended can be ambiguous"
         head = hosted.driver.journal.head(cut.append.world)
-        if head.hash == cut.append.frames[-1].hash:
+        if cut.append.frames and head.hash == cut.append.frames[-1].hash:
             return head
         if head.hash == cut.append.expect.hash:
             (again,) = self._ways.writer.commit([cut.append])

@@ -262,11 +262,11 @@ class Driver:
 
     def cut(self) -> Cut | None:
         """Take everything staged as this world's part of one commit; None if there is nothing."""
-        if not self.staged:
+        if not (self.staged or self.blobs.waiting()):
             return None
         batch, self.staged, self.staged_bytes = self.staged, [], 0
         frames = [each.sealed for each in batch if each.sealed is not None]
-        if not frames:
+        if not (frames or self.blobs.waiting()):
             return Cut(batch, None, {})
         blobs = self.blobs.taken()
         return Cut(batch, Append(self.world.id, frames, self.head, blobs, _snapshots(batch)), blobs)
@@ -310,7 +310,7 @@ class Driver:
                 outbox.settled(world, ident)
             for ident in frame.opened:
                 self.publish(ident)
-        if cut.append is not None:
+        if cut.append is not None and cut.append.frames:
             outbox.durable(world, cut.append.frames, self.head)
 
     def publish(self, ident: bytes) -> None:

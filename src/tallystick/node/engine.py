@@ -33,11 +33,10 @@ from tallystick.kernel.draft import Frame
 from tallystick.kernel.inputs import Clock as ClockInput
 from tallystick.kernel.inputs import Operate, TakeSnapshot
 from tallystick.kernel.settle import CLOCK_MAX
-from tallystick.kernel.snapshot import prepare
 from tallystick.node.at_once import LoneJobs
 from tallystick.node.commits import Commits, Ways, Write
 from tallystick.node.driver import Driver, Staged, Ticket, awaited_ns, tickets_of
-from tallystick.node.hosted import Hosted
+from tallystick.node.hosted import Hosted, part_of
 from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
 from tallystick.node.watchdog import TickStopped, Watchdog
@@ -46,9 +45,6 @@ from tallystick.node.writer import Rhythm, Writer
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
-_SHARED: Final = 64  # so many at a time while another world is busy: it waits for each part
-_FASTER: Final = 4  # so many of them for each record
-_BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 _ROUNDS: Final = 16
 _AGAIN_NS: Final = 200_000_000  # between two looks for bytes that a disk has lost
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
@@ -230,14 +226,12 @@ class Engine:
             return
         if self._overdue(hosted):
             self._ticks(driver, _CLEARED)
-        if not driver.world.ring and self._overdue(hosted):
-            self._snapshot(hosted)
-        elif driver.work:
+        if not driver.world.ring and self._overdue(hosted) and self._snapshot(hosted):
+            return
+        if driver.work:
             self._work(driver)
         elif driver.world.ring and not driver.world.frozen:
             self._ticks(driver, _BURST)
-        elif self._snapshot_due(hosted):
-            self._snapshot(hosted)
         else:
             self._admit(hosted)
 
@@ -341,26 +335,30 @@ class Engine:
         return not (self.asleep or self._commits.disk_full or _stands(hosted.driver))
 
     def _prepare(self) -> None:
-        """Do a part of the next snapshot while a commit syncs, so that nobody waits for the whole.
-
-        Many times as much as was recorded meanwhile: it is caught up with before it is due.
-        """
+        """Do a part of the snapshots that come next while a commit syncs."""
         now_ns = time.monotonic_ns()
-        recorded = {hosted: hosted.recorded(now_ns) for hosted in self.worlds.values()}
-        busy = sum(now_ns - hosted.busy_ns < _BUSY_NS for hosted in recorded)
-        part = self._rhythm.prepared if busy <= 1 else _SHARED
-        for hosted, records in recorded.items():
+        for hosted in self.worlds.values():
+            hosted.look_busy(now_ns)
             if hosted.lacks(self._rhythm.snapshot_every * 3 // 4) and self._may_snap(hosted):
-                try:
-                    prepare(hosted.driver.world, max(part, _FASTER * records))
-                except JournalCorrupt as why:
-                    self._stop(hosted.driver, why)
+                self._prepared(hosted)
 
-    def _snapshot(self, hosted: Hosted) -> None:
+    def _prepared(self, hosted: Hosted) -> bool:
+        """Do the next part of a snapshot; False when there is none."""
+        try:
+            return hosted.prepared(part_of(self.worlds.values(), self._rhythm.prepared))
+        except JournalCorrupt as why:
+            self._stop(hosted.driver, why)
+            return True
+
+    def _snapshot(self, hosted: Hosted) -> bool:
+        """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""
+        if self._prepared(hosted):
+            return False
         self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
         hosted.snapped = hosted.driver.world.seq
         if self._inbox.empty():
             gc.collect(1)  # nobody waits for it
+        return True
 
     # ---- commits ----------------------------------------------------------------------------
 

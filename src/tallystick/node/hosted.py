@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tallystick.journal.base import Head
+from tallystick.kernel.snapshot import prepare
 from tallystick.node.driver import Driver
 from tallystick.values import canon
 
 # After opening behind a long tail: the first who ask do not wait for its snapshot.
 _REST_NS: Final = 5_000_000_000
 _LONG: Final = 1_000
+# Of a snapshot on its way.
+_WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
+_SHARED: Final = 64  # so many entries at a time while another world is busy: it waits for each part
+_BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 
 
 class Hosted:
@@ -65,13 +70,21 @@ class Hosted:
         self.driver.stopped = None
         self.driver.publish_unsent()
 
-    def recorded(self, now_ns: int) -> int:
-        """How many records are new since this was asked last."""
+    def look_busy(self, now_ns: int) -> None:
+        """Note whether anything was recorded since this was asked last."""
         seq = self.driver.world.seq
-        new, self._seen = seq - self._seen, seq
-        if new > 0:
+        if seq > self._seen:
             self.busy_ns = now_ns
-        return new
+        self._seen = seq
+
+    def prepared(self, part: int) -> bool:
+        """Do the next part of a snapshot; False when there is none.
+
+        While much of it waits for the disk, there is nothing to do.
+        """
+        if self.driver.blobs.waiting() > _WAITING * part:
+            return True
+        return prepare(self.driver.world, part)
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""
@@ -79,3 +92,10 @@ class Hosted:
         if world.seq - self.snapped < records or world.frozen:
             return False
         return time.monotonic_ns() >= self.rests_until_ns
+
+
+def part_of(worlds: Iterable[Hosted], usual: int) -> int:
+    """How many entries of a snapshot are prepared at a time, with so many worlds at work."""
+    now_ns = time.monotonic_ns()
+    busy = sum(now_ns - each.busy_ns < _BUSY_NS for each in worlds)
+    return usual if busy <= 1 else _SHARED

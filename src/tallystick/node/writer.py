@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, TypeVar
 
@@ -32,7 +33,7 @@ class Rhythm(NamedTuple):
 
     A snapshot waits for calm, but not longer than `overdue` times its interval: a start folds what
     it lacks.
-    So many entries of it are `prepared` at a time: fewer are merged in a moment anyway.
+    So many entries of it are `prepared` at a time: fewer are merged and written in a moment.
     """
 
     max_frames: int = 256
@@ -41,7 +42,7 @@ class Rhythm(NamedTuple):
     snapshot_every: int = 10_000
     catchup_rate: int = 1_000
     overdue: int = 2
-    prepared: int = 1_024
+    prepared: int = 128
 
 
 class Writer:
@@ -53,6 +54,7 @@ class Writer:
         self.broken: Callable[[TallyError], None] | None = None  # told of a failure while idle
         self.least_s = 1.0  # what a commit takes when nothing else is in its way, as of late
         self._usual_s = 1.0
+        self._homing = False  # asked for, and not begun
         self._wrote_s = -math.inf  # when a commit ended last
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -73,6 +75,9 @@ class Writer:
         with self._lock:
             outcomes = self.journal.append(*batch)
         self._wrote_s = time.perf_counter()
+        if self.journal.wal_waits and not self._homing:
+            self._homing = True
+            self._queue.put(self._home)
         took = self._wrote_s - begun
         self._usual_s += (took - self._usual_s) / 8
         self.least_s = min(took, self.least_s * _FORGET)
@@ -130,15 +135,25 @@ class Writer:
                 return
             act()
 
+    def _home(self) -> None:
+        """Copy the log into the file beside the commits of the kernel's thread."""
+        self._homing = False
+        with self._told_if_broken():
+            self.journal.bring_home()
+
     def _tidy(self) -> None:
         """Nothing to write: fold the log into the file, so that opening it again is quick.
 
         A quick disk is written by the kernel's thread: nothing to do here is not idleness.
         """
         idle = time.perf_counter() - self._wrote_s >= _IDLE_S
+        with self._told_if_broken(), self._lock:
+            self.journal.wal_checkpoint(idle=idle)
+
+    @contextmanager
+    def _told_if_broken(self) -> Iterator[None]:
         try:
-            with self._lock:
-                self.journal.wal_checkpoint(idle=idle)
+            yield
         except DiskFull:
             return  # it stays in the log; the next commit finds out by itself
         except TallyError as why:

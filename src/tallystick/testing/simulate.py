@@ -268,8 +268,8 @@ class Simulation:
     def _committed(self, batch: Any, epoch: int) -> None:
         if batch.world == WORLD:
             self.trail.commit(batch, epoch)
-            last = batch.frames[-1]
-            self.checkpoint = (last.last, last.hash)
+            for last in batch.frames[-1:]:  # blobs may become durable before the frame they serve
+                self.checkpoint = (last.last, last.hash)
 
     def _judged(self, seq: int, records: Sequence[Any]) -> None:
         self.scene.frame(seq, records, partial(self.journal.blob, WORLD))

@@ -41,10 +41,20 @@ class Load:
     ledger: Path
     process: subprocess.Popen[bytes]
 
-    def acks(self) -> list[Ack]:
-        """Every answer so far."""
+    def size(self) -> int:
+        """Where the ledger ends now, for `acks` of what comes behind it."""
+        return self.ledger.stat().st_size
+
+    def acks(self, behind: int = 0) -> list[Ack]:
+        """Every answer so far, or those behind a place in the ledger.
+
+        Reading all of a long ledger takes the machine from whom it measures.
+        """
         found = []
-        for line in self.ledger.read_text("utf-8").splitlines():
+        with self.ledger.open("rb") as file:
+            file.seek(behind)
+            text = file.read().decode()
+        for line in text[: text.rfind("\n") + 1].splitlines():
             at, order, status, took = line.split(" ")
             found.append(Ack(int(at), order, int(status), float(took)))
         return found

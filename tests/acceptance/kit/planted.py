@@ -86,6 +86,8 @@ def synchronous_normal() -> None:
 
 def _head(each: Append) -> Head:
     """Where the journal would end if the batch were there."""
+    if not each.frames:
+        return each.expect
     last = each.frames[-1]
     return Head(last.last, last.hash, each.expect.epoch)
 
