@@ -89,6 +89,7 @@ class PlaybookExecutor:
         self.slots = slots
         self._inner = dict(inner)
         self._ports = ports
+        self._appends = playbook_files.Appends()
 
     async def perform(self, job: Job, report: Report) -> Outcome:
         """Play the pipeline of a unit to its end, or to where it waits."""
@@ -175,7 +176,7 @@ class PlaybookExecutor:
             error = failure("denied", "shell.not_granted", message)
             return {"status": "error", "error": error}
         if act.kind == "file" and act.inputs["action"] == "append":
-            found = await playbook_files.append(inner, given, _quiet)
+            found = await self._appends.append(inner, given, _quiet)
         else:
             found = await inner.perform(given, _quiet)
         if isinstance(found, Failed):
