@@ -12,17 +12,17 @@ DONE = st.sampled_from(("put", "remove", "strike", "prepare", "take", "promote")
 STEPS = st.lists(st.tuples(DONE, st.sampled_from(PATHS), st.binary(max_size=2)), max_size=40)
 
 
-def prepare(pinned: Pinned, most: int) -> bool:
-    made = pinned.store.prepare(most)
+def prepare(pinned: Pinned, most: int, least: int = 1, *, hurry: bool = False) -> bool:
+    made = pinned.store.prepare(most, least, hurry=hurry)
     if made is not None:
         pinned.shelf.add(made.nodes)
     return made is not None
 
 
 @settings(max_examples=150, deadline=None)
-@given(STEPS, st.integers(1, 4))
+@given(STEPS, st.integers(1, 4), st.integers(1, 4), st.booleans())
 def test_any_order_of_parts_ends_at_the_same_root(
-    steps: list[tuple[str, bytes, bytes]], most: int
+    steps: list[tuple[str, bytes, bytes]], most: int, least: int, hurry: bool
 ) -> None:
     """K-43, I20: whatever is written, struck out, prepared, taken and promoted in between."""
     pinned = Pinned()
@@ -37,7 +37,7 @@ def test_any_order_of_parts_ends_at_the_same_root(
         elif done == "strike":
             assert pinned.store.take(path) == model.pop(path, None)
         elif done == "prepare":
-            prepare(pinned, most)
+            prepare(pinned, most, least, hurry=hurry)
         elif done == "take":
             pinned.take()
         elif pinned.plans:
@@ -74,3 +74,35 @@ def test_an_entry_that_goes_after_it_was_prepared_is_gone() -> None:
     pinned.take()
     pinned.promote()
     assert not list(pinned.store.entries())
+
+
+def rounds(pinned: Pinned, *, hurry: bool) -> int:
+    """How often all entries are prepared when each is touched again after every part."""
+    count = 0
+    while count < 20 and prepare(pinned, len(PATHS), hurry=hurry):
+        count += 1
+        for path in PATHS:
+            pinned.store.put(path, bytes([count]))
+    return count
+
+
+def test_in_a_hurry_rounds_that_do_not_shrink_end() -> None:
+    """W10: what is touched all the time does not put off a snapshot that is overdue for ever."""
+    pinned = Pinned()
+    for path in PATHS:
+        pinned.store.put(path, b"old")
+    assert rounds(pinned, hurry=False) == 20
+    assert rounds(pinned, hurry=True) == 2
+    pinned.take()
+    pinned.promote()
+    pinned.store.put(PATHS[0], b"new")
+    assert rounds(pinned, hurry=True) == 2
+
+
+def test_few_entries_wait_for_the_snapshot() -> None:
+    """A part is not worth its branches when less than `least` is left."""
+    pinned = Pinned()
+    for path in PATHS[:3]:
+        pinned.store.put(path, b"old")
+    assert not prepare(pinned, 4, 4)
+    assert prepare(pinned, 4, 3)

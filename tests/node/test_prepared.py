@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ async def snapped(node: Node, world: str) -> None:
 
 def wholly(world: World) -> int:
     """Prepare all there is; how many stores are ahead then."""
-    while prepare(world, 1):
+    while prepare(world, 1, 1):
         pass
     return sum(store.ahead is not None for store in world.stores().values())
 
@@ -72,7 +73,7 @@ async def largest(folder: Path, *, whole: bool) -> int:
         engine = node.engine
         engine._rhythm = engine._rhythm._replace(prepared=16)
         if whole:
-            engine._prepared = lambda hosted: False  # type: ignore[method-assign]  # the defect
+            engine._prepared = lambda hosted, least: False  # type: ignore[method-assign]  # the defect
         counts: list[int] = []
         append = node.journal.append
 
@@ -102,6 +103,31 @@ def test_a_snapshot_in_one_commit_is_found(tmp_path: Path) -> None:
     assert asyncio.run(largest(tmp_path, whole=True)) > 2000
 
 
+@pytest.mark.invariant("I42")
+def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
+    """AT-32: a part is followed by a rest three times as long, unless the snapshot is overdue."""
+
+    async def main() -> None:
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await send(node, world, 0, 100)
+            assert await node.quiet(world, 60_000)
+            engine, hosted = node.engine, node.engine.worlds[world]
+
+            def part() -> tuple[bool, bool, bool]:
+                before_ns = time.monotonic_ns()
+                assert hosted.prepared(16, 16, hurry=False)
+                rest_ns = hosted.parts_after_ns - time.monotonic_ns()
+                engine._rhythm = engine._rhythm._replace(snapshot_every=10)
+                due = engine._snapshot_due(hosted), engine._overdue(hosted)
+                hosted.parts_after_ns = before_ns
+                return due[0], due[1] and rest_ns > 0, engine._snapshot_due(hosted)
+
+            assert await node.on_kernel(part) == (False, True, True)
+
+    asyncio.run(main())
+
+
 @pytest.mark.pure_only
 # tidy: before, while and after the world stops are one story.
 def test_lost_bytes_met_while_preparing_stop_one_world(
@@ -110,11 +136,11 @@ def test_lost_bytes_met_while_preparing_stop_one_world(
     """F4: the world stops alone, its neighbour goes on, and so does it once the bytes are back."""
     lost: list[str] = []
 
-    def prepared(live: World, most: int) -> bool:
+    def prepared(live: World, most: int, least: int, *, hurry: bool) -> bool:
         if live.id not in lost and live.id == hurt[0]:
             lost.append(live.id)
             raise BlobLost("gone for a moment", where={"blob": hurt[1]})
-        return prepare(live, most)
+        return prepare(live, most, least, hurry=hurry)
 
     hurt = ["", ""]
     monkeypatch.setattr("tallystick.node.hosted.prepare", prepared)

@@ -69,13 +69,15 @@ def take(world: World, given: TakeSnapshot) -> Frame:
     return draft.frame(Answer("snapshot", world.seq + 1), snapshot=plan)
 
 
-def prepare(world: World, most: int) -> bool:
+def prepare(world: World, most: int, least: int, *, hurry: bool = False) -> bool:
     """Do some of the work of the next snapshot now; False when hardly any is left.
+
+    At most so many entries, and of no store with fewer than `least`.
 
     Its nodes are staged like every blob, and until a snapshot names them only the world knows them.
     """
     for store in world.stores().values():
-        made = store.prepare(most)
+        made = store.prepare(most, least, hurry=hurry)
         if made is not None:
             for digest, data in made.nodes.items():
                 world.blobs.put(digest, data)

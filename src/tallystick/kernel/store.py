@@ -17,13 +17,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, lookup, scan
 from tallystick.kernel.index_change import Written, change
 
 T = TypeVar("T")
-ROUNDS: Final = 2  # over what is dirty, before a snapshot
+CHUNK: Final = 256  # of a calendar are loaded at a time; nobody is served meanwhile
+_CHUNKS: Final = 4  # and so many times that are kept over a snapshot
+ROUNDS: Final = 2  # in a hurry, before each has to be at most half of the one before
 
 Encode = Callable[[T, dict[bytes, bytes]], bytes]
 """Gives an entry's leaf value; what it keeps beside its leaf goes into the second argument."""
@@ -47,6 +49,7 @@ class Store(Generic[T]):
         "_decode",
         "_encode",
         "_hot",
+        "_last",
         "_marked",
         "_merged",
         "_most",
@@ -85,7 +88,8 @@ class Store(Generic[T]):
         self.ahead: bytes | None = None
         self._merged: dict[bytes, None] = {}
         self._round: list[bytes] = []
-        self._rounds = 0
+        self._rounds = 0  # in a hurry
+        self._last = 0  # the size of the last of them
         self.delta: dict[bytes, T | None] = {}
 
     def get(self, key: bytes) -> T | None:
@@ -193,19 +197,23 @@ class Store(Generic[T]):
         made.nodes.update(beside)
         return made
 
-    def prepare(self, most: int) -> Written | None:
-        """Merge at most so many dirty entries into `ahead`; None when fewer than that are left.
+    def prepare(self, most: int, least: int, *, hurry: bool = False) -> Written | None:
+        """Merge at most so many dirty entries into `ahead`; None when fewer than `least` are left.
 
-        What is touched again and again is not merged again and again: two rounds are all.
-
+        In a hurry the rounds end once they no longer become smaller: what is touched again and
+        again would else put off the snapshot for ever.
         The caller stages the blobs that are new before it asks anything else.
         Neighbours in the trie go together, so that nearly no node is written twice.
         """
         merged, delta = self._merged, self.delta
         if not self._round:
-            if len(delta) - len(merged) < most or self._rounds == ROUNDS:
+            size = len(delta) - len(merged)
+            if size < least:
                 return None
-            self._rounds += 1
+            if hurry:
+                if self._rounds >= ROUNDS and 2 * size > self._last:
+                    return None
+                self._rounds, self._last = self._rounds + 1, size
             left = (key for key in delta if key not in merged)
             self._round = sorted(left, key=self._path_of, reverse=True)
         keys, self._round = self._round[-most:], self._round[:-most]
@@ -286,11 +294,10 @@ class Calendar:
     Promoted entries are loaded in chunks, so a million parked timers cost no memory.
     """
 
-    __slots__ = ("_cursor", "_heap", "store")
+    __slots__ = ("_chunk", "_cursor", "_heap", "store")
 
-    CHUNK: ClassVar[int] = 1024
-
-    def __init__(self, nodes: Nodes, root: bytes = EMPTY) -> None:
+    def __init__(self, nodes: Nodes, root: bytes = EMPTY, chunk: int = CHUNK) -> None:
+        self._chunk = chunk
         self.store: Store[bytes] = Store(nodes, _same, _same, root=root)
         self._heap: list[bytes] = []
         self._cursor: bytes | None = b"" if root != EMPTY else None
@@ -298,6 +305,7 @@ class Calendar:
     def twin(self) -> Calendar:
         """A calendar with the same entries."""
         made = Calendar.__new__(Calendar)
+        made._chunk = self._chunk  # noqa: SLF001 - of its own kind
         made.store = self.store.twin(_same)
         made._heap = list(self._heap)  # noqa: SLF001 - of its own kind
         made._cursor = self._cursor  # noqa: SLF001 - of its own kind
@@ -343,10 +351,18 @@ class Calendar:
         return found
 
     def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
-        """As for a store; what is clean now leaves memory and is loaded again when it is near."""
+        """As for a store; what is clean now and far off leaves memory, to be loaded when near."""
+        before = self.store.delta
+        heap = sorted(path for path in self._heap if before.get(path, b"") is not None)
         self.store.promote(root, paths, seq)
-        self._heap = sorted(path for path, entry in self.store.delta.items() if entry is not None)
-        self._cursor = b"" if root != EMPTY else None
+        # All that the index holds up to the cursor is in the heap, so it may move back freely.
+        kept = _CHUNKS * self._chunk
+        if len(heap) > kept and (self._cursor is None or heap[kept] < self._cursor):
+            self._cursor = heap[kept]
+        if self._cursor is not None:
+            dirty, near = self.store.delta, self._cursor
+            heap = [path for path in heap if path <= near or path in dirty]
+        self._heap = heap
 
     def _pop(self) -> bytes | None:
         heap = self._heap
@@ -364,7 +380,7 @@ class Calendar:
 
     def _load(self) -> None:
         assert self._cursor is not None, "only called while the index holds more"
-        chunk = self.store.paths_after(self._cursor, self.CHUNK)
+        chunk = self.store.paths_after(self._cursor, self._chunk)
         for path in chunk:
             heappush(self._heap, path)
-        self._cursor = chunk[-1] if len(chunk) == self.CHUNK else None
+        self._cursor = chunk[-1] if len(chunk) == self._chunk else None

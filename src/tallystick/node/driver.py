@@ -199,6 +199,11 @@ class Driver:
         self.unsent: dict[bytes, None] = {}  # open intents that wait for bytes the disk has lost
         self.torn = False  # it lost it amid a fold: the world in memory is no state of the journal
 
+    @property
+    def stands(self) -> bool:
+        """True while nothing begins by itself."""
+        return self.held or self.stopped is not None
+
     # ---- taking -----------------------------------------------------------------------------
 
     def offer(self, given: Input) -> Ticket:

@@ -45,6 +45,7 @@ from tallystick.node.writer import Rhythm, Writer
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
+_LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
 _ROUNDS: Final = 16
 _AGAIN_NS: Final = 200_000_000  # between two looks for bytes that a disk has lost
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
@@ -291,7 +292,10 @@ class Engine:
             return None
         waits = [_AGAIN_NS] if self.stopped() else []
         for hosted in self.worlds.values():
-            due = None if _stands(hosted.driver) else awaited_ns(hosted.driver.world)
+            rest_ns = hosted.parts_after_ns - time.monotonic_ns()
+            if rest_ns > 0 and hosted.lacks(self._rhythm.snapshot_every):
+                waits.append(rest_ns)
+            due = None if hosted.driver.stands else awaited_ns(hosted.driver.world)
             if due is not None:
                 now = hosted.driver.clock.sample().now_ns
                 waits.append(max(due - now, hosted.clock_after_ns - time.monotonic_ns(), 0))
@@ -303,7 +307,7 @@ class Engine:
             return
         for hosted in self.worlds.values():
             driver = hosted.driver
-            due = None if _stands(driver) else awaited_ns(driver.world)
+            due = None if driver.stands else awaited_ns(driver.world)
             if due is None or hosted.clock_after_ns > time.monotonic_ns():
                 continue
             sample = driver.clock.sample()
@@ -323,6 +327,8 @@ class Engine:
         """True in a calm moment once so much was recorded behind the last one."""
         if hosted.driver.ingress or not self._inbox.empty():
             return self._overdue(hosted)
+        if hosted.parts_after_ns > time.monotonic_ns():
+            return False
         return hosted.lacks(self._rhythm.snapshot_every) and self._may_snap(hosted)
 
     def _overdue(self, hosted: Hosted) -> bool:
@@ -332,27 +338,31 @@ class Engine:
 
     def _may_snap(self, hosted: Hosted) -> bool:
         """Who only came to look writes nothing, nor does anybody else on a full disk."""
-        return not (self.asleep or self._commits.disk_full or _stands(hosted.driver))
+        return not (self.asleep or self._commits.disk_full or hosted.driver.stands)
 
     def _prepare(self) -> None:
         """Do a part of the snapshots that come next while a commit syncs."""
         now_ns = time.monotonic_ns()
         for hosted in self.worlds.values():
             hosted.look_busy(now_ns)
-            if hosted.lacks(self._rhythm.snapshot_every * 3 // 4) and self._may_snap(hosted):
-                self._prepared(hosted)
+            near = hosted.parts_after_ns <= now_ns and hosted.lacks(
+                self._rhythm.snapshot_every // 2
+            )
+            if near and self._may_snap(hosted):
+                self._prepared(hosted, self._rhythm.prepared)
 
-    def _prepared(self, hosted: Hosted) -> bool:
+    def _prepared(self, hosted: Hosted, least: int) -> bool:
         """Do the next part of a snapshot; False when there is none."""
+        part = part_of(self.worlds.values(), self._rhythm.prepared)
         try:
-            return hosted.prepared(part_of(self.worlds.values(), self._rhythm.prepared))
+            return hosted.prepared(part, least, hurry=self._overdue(hosted))
         except JournalCorrupt as why:
             self._stop(hosted.driver, why)
             return True
 
     def _snapshot(self, hosted: Hosted) -> bool:
         """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""
-        if self._prepared(hosted):
+        if self._prepared(hosted, _LEAST):
             return False
         self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
         hosted.snapped = hosted.driver.world.seq
@@ -489,8 +499,3 @@ class Engine:
             for ticket in tickets_of(hosted.driver, None):
                 self._commits.give_up(ticket, why)
         self._post(self.outlet.taken())
-
-
-def _stands(driver: Driver) -> bool:
-    """True while nothing begins by itself in a world."""
-    return driver.held or driver.stopped is not None

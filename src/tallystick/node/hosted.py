@@ -12,11 +12,13 @@ from tallystick.node.driver import Driver
 from tallystick.values import canon
 
 # After opening behind a long tail: the first who ask do not wait for its snapshot.
-_REST_NS: Final = 5_000_000_000
+_REST_NS: Final = 1_000_000_000
 _LONG: Final = 1_000
 # Of a snapshot on its way.
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
-_SHARED: Final = 64  # so many entries at a time while another world is busy: it waits for each part
+_SHARED: Final = 32  # so many entries at a time while another world is busy: it waits for each part
+_RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
+_HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 
 
@@ -31,6 +33,7 @@ class Hosted:
         "busy_ns",
         "clock_after_ns",
         "driver",
+        "parts_after_ns",
         "reopen",
         "rests_until_ns",
         "snapped",
@@ -47,6 +50,7 @@ class Hosted:
         self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
         self._seen = driver.world.seq  # where it stood at the last commit
         self.busy_ns = 0  # when it recorded something last
+        self.parts_after_ns = 0  # when the next part of a snapshot may be done
         self.staged_ns = 0
         self.clock_after_ns = 0
         # How much of the ingress lane was handled, for whoever bounds the lane.
@@ -77,14 +81,19 @@ class Hosted:
             self.busy_ns = now_ns
         self._seen = seq
 
-    def prepared(self, part: int) -> bool:
+    def prepared(self, part: int, least: int, *, hurry: bool) -> bool:
         """Do the next part of a snapshot; False when there is none.
 
         While much of it waits for the disk, there is nothing to do.
         """
+        part = part * _HASTE if hurry else part
         if self.driver.blobs.waiting() > _WAITING * part:
             return True
-        return prepare(self.driver.world, part)
+        begun_ns = time.monotonic_ns()
+        done = prepare(self.driver.world, part, least, hurry=hurry)
+        now_ns = time.monotonic_ns()
+        self.parts_after_ns = now_ns + (now_ns - begun_ns) * (1 if least < part else _RESTS)
+        return done
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

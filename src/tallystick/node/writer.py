@@ -42,7 +42,7 @@ class Rhythm(NamedTuple):
     snapshot_every: int = 10_000
     catchup_rate: int = 1_000
     overdue: int = 2
-    prepared: int = 128
+    prepared: int = 64
 
 
 class Writer:
