@@ -345,10 +345,8 @@ class Engine:
         now_ns = time.monotonic_ns()
         for hosted in self.worlds.values():
             hosted.look_busy(now_ns)
-            near = hosted.parts_after_ns <= now_ns and hosted.lacks(
-                self._rhythm.snapshot_every // 2
-            )
-            if near and self._may_snap(hosted):
+            rested = hosted.parts_after_ns <= now_ns
+            if rested and hosted.lacks(self._rhythm.snapshot_every // 2) and self._may_snap(hosted):
                 self._prepared(hosted, self._rhythm.prepared)
 
     def _prepared(self, hosted: Hosted, least: int) -> bool:
