@@ -48,7 +48,8 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 1200})
         async with running(settings, Bank()) as node:
-            node.engine._rhythm = node.engine._rhythm._replace(prepared=16)
+            snaps = node.engine._snaps
+            snaps._rhythm = snaps._rhythm._replace(prepared=16)
             world = await node.create("main", orders.bundle())
             live = node.engine.worlds[world].driver.world
             ahead = 0
@@ -70,10 +71,10 @@ async def largest(folder: Path, *, whole: bool) -> int:
     """How many blobs the largest commit of a node held, when a snapshot came after a long tail."""
     settings = config(folder, node={"snapshot_every": 2000})
     async with running(settings, Bank()) as node:
-        engine = node.engine
-        engine._rhythm = engine._rhythm._replace(prepared=16)
+        snaps = node.engine._snaps
+        snaps._rhythm = snaps._rhythm._replace(prepared=16)
         if whole:
-            engine._prepared = lambda hosted, least: False  # type: ignore[method-assign]  # the defect
+            snaps._prepared = lambda hosted, least: False  # type: ignore[method-assign]  # the defect
         counts: list[int] = []
         append = node.journal.append
 
@@ -112,16 +113,16 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
             world = await node.create("main", orders.bundle())
             await send(node, world, 0, 100)
             assert await node.quiet(world, 60_000)
-            engine, hosted = node.engine, node.engine.worlds[world]
+            snaps, hosted = node.engine._snaps, node.engine.worlds[world]
 
             def part() -> tuple[bool, bool, bool]:
                 before_ns = time.monotonic_ns()
                 assert hosted.prepared(16, 16, hurry=False)
                 rest_ns = hosted.parts_after_ns - time.monotonic_ns()
-                engine._rhythm = engine._rhythm._replace(snapshot_every=10)
-                due = engine._snapshot_due(hosted), engine._overdue(hosted)
+                snaps._rhythm = snaps._rhythm._replace(snapshot_every=10)
+                due = snaps.due(hosted), snaps.overdue(hosted)
                 hosted.parts_after_ns = before_ns
-                return due[0], due[1] and rest_ns > 0, engine._snapshot_due(hosted)
+                return due[0], due[1] and rest_ns > 0, snaps.due(hosted)
 
             assert await node.on_kernel(part) == (False, True, True)
 

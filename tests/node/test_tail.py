@@ -52,7 +52,8 @@ def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int) -> Non
     async def main() -> tuple[int, int]:
         settings = config(tmp_path, node={"snapshot_every": EVERY})
         async with running(settings, Bank()) as node:
-            node.engine._rhythm = node.engine._rhythm._replace(overdue=overdue)
+            snaps = node.engine._snaps
+            snaps._rhythm = snaps._rhythm._replace(overdue=overdue)
             world = await node.create("main", orders.bundle())
             await _flood(node, world)
             assert await node.quiet(world, 60_000)

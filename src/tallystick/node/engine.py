@@ -14,7 +14,6 @@ After a failed sync nothing is released any more and the engine ends (D15).
 # tidy: one thread's whole life stands on one page.
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable
@@ -36,16 +35,16 @@ from tallystick.kernel.settle import CLOCK_MAX
 from tallystick.node.at_once import LoneJobs
 from tallystick.node.commits import Commits, Ways, Write
 from tallystick.node.driver import Driver, Staged, Ticket, awaited_ns, tickets_of
-from tallystick.node.hosted import Hosted, part_of
+from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
+from tallystick.node.snapping import Hands, Snapping
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.writer import Rhythm, Writer
 
 STAGED_FRAMES_MAX: Final = 4_096
 STAGED_BYTES_MAX: Final = 16 * 1024 * 1024
 _CLEARED: Final = 64  # ticks before new work while a snapshot is overdue: it needs an idle ring
-_LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
 _ROUNDS: Final = 16
 _AGAIN_NS: Final = 200_000_000  # between two looks for bytes that a disk has lost
 _BURST: Final = 8  # receipts or ticks of one world before the next world has its turn
@@ -76,6 +75,8 @@ class Engine:
         self._commits = Commits(
             self.worlds, rhythm, Ways(writer, outlet, out.post, self.call, self._perform)
         )
+        hands = Hands(self._inbox.empty, self._may_snap, self._handled, self._stop)
+        self._snaps = Snapping(self.worlds, rhythm, hands)
         self.lone: LoneJobs | None = None
         self._ended = False
         self._again_ns = 0
@@ -189,7 +190,7 @@ class Engine:
             driver = hosted.driver
             if self._may_turn(driver):
                 return False
-            if self._commits.flight is None and (driver.staged or self._snapshot_due(hosted)):
+            if self._commits.flight is None and (driver.staged or self._snaps.due(hosted)):
                 return False
         return True
 
@@ -225,9 +226,9 @@ class Engine:
         if driver.stopped is not None:
             self._refuse(hosted, driver.stopped)
             return
-        if self._overdue(hosted):
+        if self._snaps.overdue(hosted):
             self._ticks(driver, _CLEARED)
-        if not driver.world.ring and self._overdue(hosted) and self._snapshot(hosted):
+        if not driver.world.ring and self._snaps.overdue(hosted) and self._snaps.take(hosted):
             return
         if driver.work:
             self._work(driver)
@@ -292,8 +293,8 @@ class Engine:
             return None
         waits = [_AGAIN_NS] if self.stopped() else []
         for hosted in self.worlds.values():
-            rest_ns = hosted.parts_after_ns - time.monotonic_ns()
-            if rest_ns > 0 and hosted.lacks(self._rhythm.snapshot_every):
+            rest_ns = self._snaps.rest_ns(hosted)
+            if rest_ns:
                 waits.append(rest_ns)
             due = None if hosted.driver.stands else awaited_ns(hosted.driver.world)
             if due is not None:
@@ -321,54 +322,11 @@ class Engine:
                     pause = CLOCK_MAX * 1_000_000_000 // self._rhythm.catchup_rate
                     hosted.clock_after_ns = time.monotonic_ns() + pause
 
-    # ---- snapshots --------------------------------------------------------------------------
-
-    def _snapshot_due(self, hosted: Hosted) -> bool:
-        """True in a calm moment once so much was recorded behind the last one."""
-        if hosted.driver.ingress or not self._inbox.empty():
-            return self._overdue(hosted)
-        if hosted.parts_after_ns > time.monotonic_ns():
-            return False
-        return hosted.lacks(self._rhythm.snapshot_every) and self._may_snap(hosted)
-
-    def _overdue(self, hosted: Hosted) -> bool:
-        """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
-        rhythm = self._rhythm
-        return hosted.lacks(rhythm.snapshot_every * rhythm.overdue) and self._may_snap(hosted)
+    # ---- commits ----------------------------------------------------------------------------
 
     def _may_snap(self, hosted: Hosted) -> bool:
         """Who only came to look writes nothing, nor does anybody else on a full disk."""
         return not (self.asleep or self._commits.disk_full or hosted.driver.stands)
-
-    def _prepare(self) -> None:
-        """Do a part of the snapshots that come next while a commit syncs."""
-        now_ns = time.monotonic_ns()
-        for hosted in self.worlds.values():
-            hosted.look_busy(now_ns)
-            rested = hosted.parts_after_ns <= now_ns
-            if rested and hosted.lacks(self._rhythm.snapshot_every // 2) and self._may_snap(hosted):
-                self._prepared(hosted, self._rhythm.prepared)
-
-    def _prepared(self, hosted: Hosted, least: int) -> bool:
-        """Do the next part of a snapshot; False when there is none."""
-        part = part_of(self.worlds.values(), self._rhythm.prepared)
-        try:
-            return hosted.prepared(part, least, hurry=self._overdue(hosted))
-        except JournalCorrupt as why:
-            self._stop(hosted.driver, why)
-            return True
-
-    def _snapshot(self, hosted: Hosted) -> bool:
-        """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""
-        if self._prepared(hosted, _LEAST):
-            return False
-        self._handled(hosted.driver, Ticket(TakeSnapshot(hosted.driver.clock.sample())))
-        hosted.snapped = hosted.driver.world.seq
-        if self._inbox.empty():
-            gc.collect(1)  # nobody waits for it
-        return True
-
-    # ---- commits ----------------------------------------------------------------------------
 
     def _flush(self) -> None:
         """Cut a commit when it is time for one."""
@@ -383,10 +341,10 @@ class Engine:
             for hosted in self.worlds.values():
                 # Who waits for what is staged does not wait for a snapshot too.
                 idle = not (hosted.driver.staged or hosted.driver.world.ring)
-                if idle and self._snapshot_due(hosted):
-                    self._snapshot(hosted)
+                if idle and self._snaps.due(hosted):
+                    self._snaps.take(hosted)
         self._commits.cut(calm=calm)
-        self._prepare()
+        self._snaps.prepare()
 
     def together(self, worlds: list[Hosted], write: Write) -> bool:
         """Make what is staged of some worlds durable by one write; False while a commit flies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from tallystick.journal.base import Head
@@ -16,10 +16,8 @@ _REST_NS: Final = 1_000_000_000
 _LONG: Final = 1_000
 # Of a snapshot on its way.
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
-_SHARED: Final = 32  # so many entries at a time while another world is busy: it waits for each part
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
 _HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
-_BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 
 
 class Hosted:
@@ -101,10 +99,3 @@ class Hosted:
         if world.seq - self.snapped < records or world.frozen:
             return False
         return time.monotonic_ns() >= self.rests_until_ns
-
-
-def part_of(worlds: Iterable[Hosted], usual: int) -> int:
-    """How many entries of a snapshot are prepared at a time, with so many worlds at work."""
-    now_ns = time.monotonic_ns()
-    busy = sum(now_ns - each.busy_ns < _BUSY_NS for each in worlds)
-    return usual if busy <= 1 else _SHARED

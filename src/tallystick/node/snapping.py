@@ -1,0 +1,98 @@
+"""Snapshots of the worlds of a node: when one is taken, and what is done for it before (ADR 0030).
+
+Theory of operation.
+A snapshot is due so many records behind the last one and is taken in a calm moment; one that is
+overdue waits for none.
+From the middle of its interval on it is prepared part by part while commits sync.
+A rest follows each part, so that whoever asks meets one part and not all of them, and little is
+left to merge when its record comes.
+Called on the kernel's thread alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from tallystick.errors import JournalCorrupt
+from tallystick.kernel.inputs import TakeSnapshot
+from tallystick.node.driver import Driver, Ticket
+from tallystick.node.hosted import Hosted
+from tallystick.node.writer import Rhythm
+
+_LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
+_SHARED: Final = 32  # so many entries at a time while another world is busy: it waits for each part
+_BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
+
+
+class Hands(NamedTuple):
+    """What the engine does for its snapshots."""
+
+    calm: Callable[[], bool]  # nobody knocks
+    may: Callable[[Hosted], bool]
+    handled: Callable[[Driver, Ticket], bool]
+    stop: Callable[[Driver, JournalCorrupt], None]
+
+
+class Snapping:
+    """When the worlds of a node take snapshots, and how much of one is done at a time."""
+
+    def __init__(self, worlds: Mapping[str, Hosted], rhythm: Rhythm, hands: Hands) -> None:
+        self._worlds = worlds
+        self._rhythm = rhythm
+        self._hands = hands
+
+    def due(self, hosted: Hosted) -> bool:
+        """True in a calm moment once so much was recorded behind the last one."""
+        if hosted.driver.ingress or not self._hands.calm():
+            return self.overdue(hosted)
+        if hosted.parts_after_ns > time.monotonic_ns():
+            return False
+        return hosted.lacks(self._rhythm.snapshot_every) and self._hands.may(hosted)
+
+    def overdue(self, hosted: Hosted) -> bool:
+        """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
+        rhythm = self._rhythm
+        return hosted.lacks(rhythm.snapshot_every * rhythm.overdue) and self._hands.may(hosted)
+
+    def rest_ns(self, hosted: Hosted) -> int:
+        """How long a snapshot that is due rests still; 0 when none does."""
+        left_ns = hosted.parts_after_ns - time.monotonic_ns()
+        return left_ns if left_ns > 0 and hosted.lacks(self._rhythm.snapshot_every) else 0
+
+    def prepare(self) -> None:
+        """Do a part of the snapshots that come next while a commit syncs."""
+        now_ns = time.monotonic_ns()
+        for hosted in self._worlds.values():
+            hosted.look_busy(now_ns)
+            rested = hosted.parts_after_ns <= now_ns
+            near = rested and hosted.lacks(self._rhythm.snapshot_every // 2)
+            if near and self._hands.may(hosted):
+                self._prepared(hosted, self._rhythm.prepared)
+
+    def take(self, hosted: Hosted) -> bool:
+        """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""
+        if self._prepared(hosted, _LEAST):
+            return False
+        driver = hosted.driver
+        self._hands.handled(driver, Ticket(TakeSnapshot(driver.clock.sample())))
+        hosted.snapped = driver.world.seq
+        if self._hands.calm():
+            gc.collect(1)  # nobody waits for it
+        return True
+
+    def _prepared(self, hosted: Hosted, least: int) -> bool:
+        """Do the next part of a snapshot; False when there is none."""
+        try:
+            return hosted.prepared(self._part(), least, hurry=self.overdue(hosted))
+        except JournalCorrupt as why:
+            self._hands.stop(hosted.driver, why)
+            return True
+
+    def _part(self) -> int:
+        """How many entries are prepared at a time, with so many worlds at work."""
+        now_ns = time.monotonic_ns()
+        busy = sum(now_ns - each.busy_ns < _BUSY_NS for each in self._worlds.values())
+        return self._rhythm.prepared if busy <= 1 else _SHARED
