@@ -47,6 +47,8 @@ def problems(found: dict[str, Any]) -> list[str]:
         wrong.append("it found the product wrong, or nothing")
     if found["control"]["planted"] != case.planted or not found["control"]["found"]:
         wrong.append("no control")
+    if 'File \\"/' in json.dumps(found):
+        wrong.append("it tells where a checkout stands")
     if not (HASH.fullmatch(found["commit"]) and HASH.fullmatch(found["src"])):
         wrong.append("of no commit")
     return wrong
@@ -73,6 +75,7 @@ def test_each_case_has_a_report_that_counts(path: Path) -> None:
         ({"src": "unknown"}, "of no commit"),
         ({"at": "at-99"}, "no such case"),
         ({"seed": None}, "nobody could run it again"),
+        ({"faults": [], "rows": 'File "/home/a.py"'}, "it tells where a checkout stands"),
         ({"more": 1}, "fields ['more']"),
     ],
 )
@@ -80,6 +83,13 @@ def test_a_report_that_does_not_count_is_found(change: dict[str, Any], said: str
     """RL-21 control: without control, figures, seed or commit there is no credit."""
     good = json.loads((report.REPORTS / "at-01.json").read_text("utf-8"))
     assert problems(good | change) == [said]
+
+
+def test_a_report_does_not_tell_where_its_checkout_stands(tmp_path: Path) -> None:
+    """A traceback in it begins at the root of the project."""
+    found = {"control": f'File "{report.ROOT}/src/tallystick/kernel/tick.py", line 1'}
+    text = report.write("at-00", found, tmp_path).read_text("utf-8")
+    assert 'File \\"src/tallystick/kernel/tick.py\\"' in text
 
 
 def test_the_tree_of_a_report_is_the_tree_of_a_commit() -> None:

@@ -15,6 +15,7 @@ from tallystick.kernel.roots import state_root
 from tallystick.kernel.snapshot import prepare
 from tallystick.kernel.world import World
 from tallystick.node import collecting
+from tallystick.node.driver import Look, Ticket
 from tallystick.node.node import Node
 from tallystick.values import canon
 from tests import orders
@@ -125,6 +126,36 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
                 return due[0], due[1] and rest_ns > 0, snaps.due(hosted)
 
             assert await node.on_kernel(part) == (False, True, True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.invariant("I42")
+def test_a_flood_does_not_outrun_an_overdue_snapshot(tmp_path: Path) -> None:
+    """W10: while much of it waits for the disk, new events go between commits, a few at a time."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            engine, hosted = node.engine, node.engine.worlds[world]
+
+            def looked() -> list[bool]:
+                hosted.driver.ingress.append(Ticket(Look(lambda _world: None)))
+                found = [engine._may_turn(hosted)]
+                for number in range(1100):
+                    body = b"part %d" % number
+                    hosted.driver.blobs.put(canon.digest_of(body), body)
+                found.append(engine._may_turn(hosted))  # nobody hurries
+                hosted.hurries, hosted.admitted = True, hosted.driver.landed
+                found.append(engine._may_turn(hosted))
+                engine._flush()
+                found.append(engine._may_turn(hosted))  # its commit has landed
+                hosted.hurries = False
+                return found
+
+            assert await node.on_kernel(looked) == [True, True, False, True]
+            await send(node, world, 0, 1)
+            assert await node.quiet(world, 60_000)
 
     asyncio.run(main())
 

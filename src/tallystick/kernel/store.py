@@ -211,7 +211,7 @@ class Store(Generic[T]):
             if size < least:
                 return None
             if hurry:
-                if self._rounds >= ROUNDS and 2 * size > self._last:
+                if self._rounds >= ROUNDS and 4 * size > 3 * self._last:
                     return None
                 self._rounds, self._last = self._rounds + 1, size
             left = (key for key in delta if key not in merged)

@@ -194,6 +194,7 @@ class Driver:
         self.ingress: deque[Ticket] = deque()
         self.staged: list[Staged] = []
         self.staged_bytes = 0
+        self.landed = 0  # cuts that are durable
         self.held = False  # what comes waits, and nothing begins, until its holder lets go
         self.stopped: TallyError | None = None  # the disk lost what the next decision needs
         self.unsent: dict[bytes, None] = {}  # open intents that wait for bytes the disk has lost
@@ -278,6 +279,7 @@ class Driver:
 
     def committed(self, cut: Cut, head: Head | None) -> None:
         """A cut is durable: the head has moved to `head`; let out what that allows."""
+        self.landed += 1
         if head is not None:
             self.points.at("journal.flushed")
             self.head = head

@@ -188,13 +188,14 @@ class Engine:
         """Nothing to handle, and nothing staged that could be cut now."""
         for hosted in self.worlds.values():
             driver = hosted.driver
-            if self._may_turn(driver):
+            if self._may_turn(hosted):
                 return False
             if self._commits.flight is None and (driver.staged or self._snaps.due(hosted)):
                 return False
         return True
 
-    def _may_turn(self, driver: Driver) -> bool:
+    def _may_turn(self, hosted: Hosted) -> bool:
+        driver = hosted.driver
         if len(driver.staged) >= STAGED_FRAMES_MAX or driver.staged_bytes >= STAGED_BYTES_MAX:
             return False
         if driver.held:
@@ -202,7 +203,9 @@ class Engine:
         if self._commits.disk_full or driver.stopped is not None:
             return bool(driver.ingress)
         ready = driver.world.ring and not (self.asleep or driver.world.frozen)
-        return bool(driver.work or ready or (driver.ingress and not self.outlet.jammed))
+        if driver.work or ready:
+            return True
+        return bool(driver.ingress) and not (self.outlet.jammed or hosted.crowded)
 
     def _turns(self) -> None:
         """Let every world have its turns until a commit is due or somebody knocks."""
@@ -210,7 +213,7 @@ class Engine:
         for _ in range(_ROUNDS):
             worked = False
             for hosted in list(self.worlds.values()):
-                if self._may_turn(hosted.driver):
+                if self._may_turn(hosted):
                     worked = True
                     self._turn(hosted)
             if not worked or not inbox.empty() or self._commits.due():
@@ -234,7 +237,7 @@ class Engine:
             self._work(driver)
         elif driver.world.ring and not driver.world.frozen:
             self._ticks(driver, _BURST)
-        else:
+        elif not hosted.crowded:
             self._admit(hosted)
 
     def _work(self, driver: Driver) -> None:
@@ -251,6 +254,7 @@ class Engine:
         """Handle new events, some at a time; a group of tickets goes into one commit."""
         lane = hosted.driver.ingress
         left = _BURST
+        hosted.admitted = hosted.driver.landed
         while lane and left > 0:
             more = True
             while more:
@@ -333,7 +337,7 @@ class Engine:
         if self._commits.flight is not None:
             return
         calm = self._inbox.empty() and not any(
-            self._may_turn(hosted.driver) for hosted in self.worlds.values()
+            self._may_turn(hosted) for hosted in self.worlds.values()
         )
         if not calm and not self._commits.due():
             return

@@ -18,6 +18,7 @@ _LONG: Final = 1_000
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
 _HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
+_CROWD: Final = 1024  # so many blobs of one that is overdue: a flood would outrun the disk
 
 
 class Hosted:
@@ -28,9 +29,11 @@ class Hosted:
 
     __slots__ = (
         "_seen",
+        "admitted",
         "busy_ns",
         "clock_after_ns",
         "driver",
+        "hurries",
         "parts_after_ns",
         "reopen",
         "rests_until_ns",
@@ -48,6 +51,8 @@ class Hosted:
         self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
         self._seen = driver.world.seq  # where it stood at the last commit
         self.busy_ns = 0  # when it recorded something last
+        self.hurries = False  # a snapshot that is overdue is on its way
+        self.admitted = 0  # how many commits had landed when new events were taken last
         self.parts_after_ns = 0  # when the next part of a snapshot may be done
         self.staged_ns = 0
         self.clock_after_ns = 0
@@ -72,6 +77,13 @@ class Hosted:
         self.driver.stopped = None
         self.driver.publish_unsent()
 
+    @property
+    def crowded(self) -> bool:
+        """True while new events wait for a commit: few go between those of an overdue snapshot."""
+        if not self.hurries or self.admitted != self.driver.landed:
+            return False
+        return self.driver.blobs.waiting() > _CROWD
+
     def look_busy(self, now_ns: int) -> None:
         """Note whether anything was recorded since this was asked last."""
         seq = self.driver.world.seq
@@ -84,7 +96,7 @@ class Hosted:
 
         While much of it waits for the disk, there is nothing to do.
         """
-        part = part * _HASTE if hurry else part
+        part, self.hurries = part * _HASTE if hurry else part, hurry
         if self.driver.blobs.waiting() > _WAITING * part:
             return True
         begun_ns = time.monotonic_ns()

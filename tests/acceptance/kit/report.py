@@ -17,10 +17,14 @@ SYNCS: Final = 100
 
 
 def write(number: str, found: dict[str, Any], folder: Path = REPORTS) -> Path:
-    """Write `NUMBER.json`; the figures are as they were seen."""
+    """Write `NUMBER.json`; the figures are as they were seen.
+
+    Where this checkout stands is nobody's business: paths in a traceback begin at its root.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / f"{number}.json"
-    path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps(found, indent=2, sort_keys=True).replace(f"{ROOT}/", "")
+    path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
