@@ -16,6 +16,8 @@ from tests.node.rig import Bank, config, placed, running
 EVERY = 60
 GROUPS = 80
 GROUP = 5
+FEW = 20  # as many wait in the lane nearly to the end
+NEVER = 1_000_000
 
 
 async def _flood(node: Node, world: str) -> None:
@@ -42,10 +44,11 @@ async def _tails(node: Node, world: str) -> list[int]:
 
 
 @pytest.mark.clause("K-43")
-@pytest.mark.parametrize("overdue", [2, 1000])
-def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int) -> None:
-    """W10: under a flood the tail stays a small part of the journal.
+@pytest.mark.parametrize(("overdue", "flood"), [(2, NEVER), (1000, FEW), (1000, NEVER)])
+def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int, flood: int) -> None:
+    """W10, AT-31: under a flood the tail stays a small part of the journal.
 
+    A snapshot is overdue after twice its interval, and at once while many wait in the lane.
     The control waits for a calm moment a thousand intervals long, and then it does not.
     """
 
@@ -53,7 +56,7 @@ def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int) -> Non
         settings = config(tmp_path, node={"snapshot_every": EVERY})
         async with running(settings, Bank()) as node:
             snaps = node.engine._snaps
-            snaps._rhythm = snaps._rhythm._replace(overdue=overdue)
+            snaps._rhythm = snaps._rhythm._replace(overdue=overdue, flood=flood)
             world = await node.create("main", orders.bundle())
             await _flood(node, world)
             assert await node.quiet(world, 60_000)
@@ -63,7 +66,7 @@ def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int) -> Non
     longest, head = asyncio.run(asyncio.wait_for(main(), 240))
     # What was handed out when it fell due comes back, and has its ticks, before a snapshot: on a
     # slow machine that is several times the interval, and still no flood.
-    assert (longest <= head // 2) is (overdue == 2), (longest, head)
+    assert (longest <= head // 2) is (min(overdue, flood) < 1000), (longest, head)
 
 
 @pytest.mark.clause("K-43")

@@ -55,7 +55,9 @@ class Snapping:
     def overdue(self, hosted: Hosted) -> bool:
         """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
         rhythm = self._rhythm
-        return hosted.lacks(rhythm.snapshot_every * rhythm.overdue) and self._hands.may(hosted)
+        # Who stands in a long line waits anyway; what a flood changes is held until it is snapped.
+        times = 1 if len(hosted.driver.ingress) > rhythm.flood else rhythm.overdue
+        return hosted.lacks(rhythm.snapshot_every * times) and self._hands.may(hosted)
 
     def rest_ns(self, hosted: Hosted) -> int:
         """How long a snapshot that is due rests still; 0 when none does."""

@@ -32,7 +32,7 @@ class Rhythm(NamedTuple):
     """When a commit is cut, and how often a snapshot is taken.
 
     A snapshot waits for calm, but not longer than `overdue` times its interval: a start folds what
-    it lacks.
+    it lacks. While more events than `flood` wait in the lane, there is no calm to wait for.
     So many entries of it are `prepared` at a time: fewer are merged and written in a moment.
     """
 
@@ -42,6 +42,7 @@ class Rhythm(NamedTuple):
     snapshot_every: int = 10_000
     catchup_rate: int = 1_000
     overdue: int = 2
+    flood: int = 64
     prepared: int = 64
 
 
