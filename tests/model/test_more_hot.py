@@ -10,9 +10,11 @@ from tallystick.errors import NotCanonical
 from tallystick.model import hot
 from tallystick.model.records import (
     EventAdmitted,
+    IdemKey,
     IntentOpened,
     Judged,
     ReceiptSettled,
+    Source,
     Ticked,
     load_record,
     put_framed,
@@ -50,6 +52,10 @@ MERKLE = {**BATCH, "alg": "ed25519-merkle"}
     [
         (EventAdmitted, "origin", lambda held: held._replace(principal="alice")),
         (EventAdmitted, "origin", lambda held: held._replace(kind="system")),
+        (EventAdmitted, "origin", lambda held: Source("workflow", None, "t/w@1", b"k", 3)),
+        (EventAdmitted, "origin", lambda held: Source("workflow", "alice", "t/w@1", b"k", 3)),
+        (EventAdmitted, "origin", lambda held: Source("system", "alice", "t/w@1", b"k", 3)),
+        (EventAdmitted, "idem_key", lambda held: IdemKey(b"once", bytes(32))),
         (EventAdmitted, "schema", lambda held: "t/é@1"),
         (IntentOpened, "judged", lambda held: held._replace(policy=None)),
         (IntentOpened, "judged", lambda held: held._replace(capability=None)),
@@ -87,6 +93,16 @@ def test_more_names_than_are_remembered(written: dict[type, Any]):
         other = ticked._replace(workflow=f"t/w{number}@1")
         assert hot.put(other) == put_framed(other)
     assert len(hot._NAMES) <= 4096
+
+
+@pytest.mark.clause("K-12")
+def test_more_senders_than_are_remembered(written: dict[type, Any]):
+    """VA-01 for records: principals, which are a stranger's words, do not pile up either."""
+    event = written[EventAdmitted]
+    for number in range(1_100):
+        other = event._replace(origin=Source("external", f"p{number}"))
+        assert hot.put(other) == put_framed(other)
+    assert len(hot._SENDERS) <= 1024
 
 
 @pytest.mark.clause("K-12")

@@ -16,6 +16,7 @@ from tallystick.model.records import (
     KIND_OF,
     Address,
     EventAdmitted,
+    IdemKey,
     IntentOpened,
     Judged,
     JudgedGrant,
@@ -90,16 +91,34 @@ def _target(target: Target) -> bytes | None:
 
 _FROM_TICK: Final = _K("origin") + canon.head(5, 4) + _KEY
 _FROM_WORKFLOW: Final = _KIND + canon.put_text("workflow") + _TICK_SEQ
-_FROM_OUTSIDE: Final = _K("origin") + canon.head(5, 1) + _KIND + canon.put_text("external")
+_ORIGIN_KIND: Final = tuple(_K("origin") + canon.head(5, n) + _KIND for n in (1, 2))
+_PRINCIPAL: Final = _K("principal")
+
+
+class _Senders(dict[tuple[str, str | None], bytes]):
+    """Who sends from outside, encoded: kind and principal recur."""
+
+    def __missing__(self, sender: tuple[str, str | None]) -> bytes:
+        kind, principal = sender
+        made = _ORIGIN_KIND[principal is not None] + _put_text(kind)
+        if principal is not None:
+            made += _PRINCIPAL + _put_text(principal)
+        if len(self) < _SENDERS_MAX:
+            self[sender] = made
+        return made
+
+
+_SENDERS_MAX: Final = 1024
+_SENDERS: Final[dict[tuple[str, str | None], bytes]] = _Senders()
 
 
 def _source(source: Source) -> bytes | None:
     kind, principal, workflow, key, tick_seq = source
-    if principal is not None:
-        return None
-    if kind == "external":
-        return _FROM_OUTSIDE
+    if key is None and tick_seq is None and workflow is None:
+        return _SENDERS[kind, principal]
     if kind != "workflow" or key is None or tick_seq is None or workflow is None:
+        return None
+    if principal is not None:
         return None
     return b"".join(
         (
@@ -120,13 +139,20 @@ _HOPS: Final = _K("hops")
 _VALUE: Final = _K("value")
 _EVENT: Final = _record("EventAdmitted") + _K("schema")
 _EVENT_HASH: Final = _K("event_hash") + _D
+_IDEM_KEY: Final = _K("idem_key") + canon.head(5, 2) + _KEY
+_IDEM_DIGEST: Final = _K("digest") + _D
+
+
+def _fence(idem: IdemKey) -> bytes:
+    key, digest = idem
+    return b"".join((_IDEM_KEY, _OCTETS[len(key)], key, _IDEM_DIGEST, digest))
 
 
 def _event(record: EventAdmitted) -> bytes:
     schema, event_hash, origin, hops, to, value, _, key, tags, idem, stamp = record
     if value is None or len(to) > 1:
         return put_framed(record)
-    if not (key is None and tags is None and idem is None):
+    if not (key is None and tags is None):
         return put_framed(record)
     target = _target(to[0]) if to else b""
     came = _source(origin)
@@ -134,7 +160,7 @@ def _event(record: EventAdmitted) -> bytes:
         return put_framed(record)
     return b"".join(
         (
-            _MAPS[7] if stamp is None else _MAPS[8],
+            _MAPS[7 + (stamp is not None) + (idem is not None)],
             _TO_ONE if to else _TO_NONE,
             target,
             _HOPS,
@@ -146,6 +172,7 @@ def _event(record: EventAdmitted) -> bytes:
             came,
             _EVENT,
             _NAMES[schema],
+            b"" if idem is None else _fence(idem),
             _EVENT_HASH,
             event_hash,
         )
