@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallystick.errors import JournalCorrupt
-from tallystick.model import hot
+from tallystick.model import hot_effects
 from tallystick.model.frames import GENESIS, is_tick, open_frame, open_plainly, seal_frame
 from tallystick.model.records import (
     EventAdmitted,
@@ -87,7 +87,7 @@ def test_an_intent_without_an_origin_stops_reading(journal: list[Record], before
     """MO-18: control: where no tick stands in front, an origin that is not said is missed."""
     opened_ = next(each for each in journal if isinstance(each, IntentOpened))
     event = next(each for each in journal if isinstance(each, EventAdmitted))
-    records = [put_framed(event)] * before + [hot.put_opened(opened_, own=True)]
+    records = [put_framed(event)] * before + [hot_effects.put_opened(opened_, own=True)]
     raw = [canon.decode(canon.PREFIX + each) for each in records]
     body = canon.encode({"v": 1, "world": WORLD, "seq": 9, "prev": GENESIS, "records": raw})
     for read in (open_frame, open_plainly):

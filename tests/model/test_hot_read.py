@@ -125,9 +125,12 @@ def test_the_readers_take_what_a_node_writes(journal: list[Record]) -> None:
     merkle = {**MERKLE, "path": [b"\x64" * 32] * 8}
     stamp = Stamp(1, 2, bytes(64))
     delivered = (Target("t/flow@1", b"k", create=False),)
+    called = delivered[0]._replace(caller=b"\x66create" * 4 + bytes(4))
     for record in (
         event._replace(origin=Source("external", "alice"), stamp=stamp, to=delivered),
         event._replace(idem_key=IdemKey(b"once", bytes(32)), stamp=stamp),
+        event._replace(to=(called,)),
+        event._replace(to=(called._replace(arm="Start"),)),
         intent._replace(timeout_at_ns=5, idempotency_key=b"k", issuer_ref="r"),
         settled._replace(seal=batch, usage={"tokens": 3}),
         settled._replace(seal=MERKLE, usage={"tokens": 3}),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallystick.errors import NotCanonical
-from tallystick.model import hot
+from tallystick.model import hot, hot_effects
 from tallystick.model.records import (
     EventAdmitted,
     IdemKey,
@@ -15,6 +15,7 @@ from tallystick.model.records import (
     Judged,
     ReceiptSettled,
     Source,
+    Target,
     Ticked,
     load_record,
     put_framed,
@@ -43,6 +44,7 @@ BATCH = {
     "path": [b"p" * 32],
     "sig": b"s" * 64,
 }
+CALLED = Target("t/flow@1", b"k", create=True, caller=bytes(range(32)))
 MERKLE = {**BATCH, "alg": "ed25519-merkle"}
 
 
@@ -55,6 +57,9 @@ MERKLE = {**BATCH, "alg": "ed25519-merkle"}
         (EventAdmitted, "origin", lambda held: Source("workflow", None, "t/w@1", b"k", 3)),
         (EventAdmitted, "origin", lambda held: Source("workflow", "alice", "t/w@1", b"k", 3)),
         (EventAdmitted, "origin", lambda held: Source("system", "alice", "t/w@1", b"k", 3)),
+        (EventAdmitted, "to", lambda held: (CALLED,)),
+        (EventAdmitted, "to", lambda held: (CALLED._replace(arm="Start", create=False),)),
+        (EventAdmitted, "to", lambda held: (CALLED._replace(caps={"slots": {}, "grants": {}}),)),
         (EventAdmitted, "idem_key", lambda held: IdemKey(b"once", bytes(32))),
         (EventAdmitted, "schema", lambda held: "t/é@1"),
         (IntentOpened, "judged", lambda held: held._replace(policy=None)),
@@ -132,7 +137,7 @@ def test_more_trails_than_are_remembered(written: dict[type, Any]) -> None:
         rule = judged.policy._replace(rule=number, id=None if number % 2 else f"r{number}")
         other = opened._replace(judged=judged._replace(policy=rule))
         assert hot.put(other) == put_framed(other)
-    assert len(hot._TRAILS) <= 1024
+    assert len(hot_effects._TRAILS) <= 1024
 
 
 @pytest.mark.clause("K-12")

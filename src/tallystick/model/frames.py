@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotCanonical
 from tallystick.model import hot
+from tallystick.model.hot_effects import put_opened
 from tallystick.model.hot_items import (
     DIGEST,
     NAT,
@@ -48,7 +49,6 @@ _RECORDS: Final = canon.put_key("records")
 _NAMES: Final = canon.NAMES
 _NUMBERS: Final = canon.NUMBERS
 _PUT: Final = hot.PUT
-_put_opened: Final = hot.put_opened
 
 
 class _Starts(dict[str, bytes]):
@@ -133,7 +133,7 @@ def _put_asked(out: list[bytes], records: Sequence[Record], seq: int) -> None:
         kind = type(record)
         if kind is IntentOpened:
             own = record[4] == (WORKFLOW, tick[0], tick[2], tick[1], seq, index)
-            out.append(_put_opened(record, own=own))
+            out.append(put_opened(record, own=own))
         else:
             out.append(_PUT[kind](record))
         index += kind in ASKED

@@ -152,9 +152,10 @@ def _ticked(body: bytes, at: int) -> Taken:
 _EVENT_VALUE: Final = pattern(
     get(rb"[\xa7-\xa9]"),
     key("to"),
-    rb"(?:\x80|\x81([\xa3\xa4])",
+    rb"(?:\x80|\x81([\xa3-\xa5])",
     may(text("arm")),
     octets("key"),
+    may(digest("caller")),
     key("create"),
     get(rb"[\xf4\xf5]"),
     text("workflow"),
@@ -196,13 +197,16 @@ class _Sources(dict[bytes, Source]):
 _SOURCES: Final[dict[bytes, Source]] = _Sources()
 
 
-def _target(head: bytes, arm: bytes | None, place: tuple[bytes, bytes, bytes]) -> Target | None:
+_Place = tuple[bytes | None, bytes, bytes | None, bytes, bytes]
+
+
+def _target(head: bytes, place: _Place) -> Target | None:
     """The one delivery of an event; None when its map counts otherwise."""
-    if head[0] != (0xA3 if arm is None else 0xA4):
+    arm, ident, caller, create, workflow = place
+    if head[0] != 0xA3 + (arm is not None) + (caller is not None):
         return None
-    ident, create, workflow = place
-    named = None if arm is None else TEXTS[arm]
-    fields = (TEXTS[workflow], bare(ident), create == b"\xf5", named, None, None, None, None, None)
+    named, new = None if arm is None else TEXTS[arm], create == b"\xf5"
+    fields = (TEXTS[workflow], bare(ident), new, named, None, None, None, None, caller)
     return make(Target, fields)
 
 
@@ -211,12 +215,14 @@ def _event(body: bytes, at: int) -> Taken:
     found = _EVENT_VALUE.match(body, at)
     if found is None:
         return None
-    head, inner, arm, ident, create, workflow, hops, _, now, entropy, logical, long = found.groups()
+    (
+        head, inner, arm, ident, caller, create, workflow, hops, _, now, entropy, logical, long,
+    ) = found.groups()  # fmt: skip
     begin = found.end()
     at = begin + SIZES[long]
     to: tuple[Target, ...] = ()
     if inner is not None:
-        target = _target(inner, arm, (ident, create, workflow))
+        target = _target(inner, (arm, ident, caller, create, workflow))
         if target is None:
             return None
         to = (target,)
