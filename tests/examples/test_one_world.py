@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tallystick.cli.sources import bundle_at
+from tallystick.model.bundle import build_bundle
+from tallystick.playbooks.bundle import playing
 from tallystick.reactions.bundle import LIMITS, reacting
 from tests.cli.runs import tally
 
@@ -56,10 +58,65 @@ def test_a_bundle_that_reacts_holds_both(tmp_path: Path) -> None:
     assert [row["name"] for row in both["workflows"]] == ["library/shelves@1"]
     assert "sys/workspace@1" in both["module_bindings"]
     assert both["limits"]["events_max"] == LIMITS["events_max"]
-    policies = both["authority"]["policies"]
-    assert policies == [*app.manifest["authority"]["policies"], "reactions/allow@1"]
+    # Structural authority has a rule for everything: behind it another one would never be asked.
+    assert both["authority"]["policies"] == app.manifest["authority"]["policies"]
     out = tmp_path / "library.tally.zip"
     words = ("--authority", "structural", "--reacts", "-o", str(out), "--json")
     done = tally("bundle", "build", str(EXAMPLE / "app.py"), *words)
     assert done.code == 0, done.err
     assert bundle_at(out).root == reacting(app).root
+
+
+def test_rules_of_an_app_have_the_first_word() -> None:
+    """06 section 3: what is added for reactions and playbooks stands behind what was there."""
+    rule = {"id": "no", "when": {"effect": "sys/shell.run@1"}, "decision": "deny"}
+    app = build_bundle(
+        [
+            {"$kind": "defpolicy", "name": "shop/rules@1", "rules": [rule]},
+            {
+                "$kind": "manifest",
+                "air_version": "2",
+                "authority": {"grants": [], "policies": ["shop/rules@1"]},
+                "limits": {"output_bytes_max": 1024, "logs_max": 5},
+            },
+        ]
+    )
+    for more, added in ((playing, "playbooks/allow@1"), (reacting, "reactions/allow@1")):
+        both = more(app).manifest
+        assert both["authority"]["policies"] == ["shop/rules@1", added]
+        assert (both["limits"]["output_bytes_max"], both["limits"]["logs_max"]) == (16 << 20, 5)
+        assert {"step", "flow"} <= both["module_bindings"]["sys/playbook@1"]["slots"].keys()
+
+
+NET = """
+apiVersion: tally/v1
+kind: Playbook
+metadata: {name: greet}
+workflow:
+  - step: a
+    tool: {kind: python, code: "return 7"}
+"""
+
+
+def test_an_app_whose_world_does_not_play_is_told_the_way(tmp_path: Path) -> None:
+    """PB-22, 07 section 8: refused before anything is written, and the hint works."""
+    app = EXAMPLE / "app.py"
+    data = tmp_path / ".tally"
+    plain, file = tmp_path / "plain.zip", tmp_path / "greet.yaml"
+    file.write_text(NET)
+    build = ("bundle", "build", str(app), "--authority", "structural")
+    said(data, *build, "-o", str(plain))
+    said(data, "world", "create", "main", "--bundle", str(plain))
+    why = said(data, "playbook", "run", str(file), "--allow", "python", code=1)
+    assert (why["code"], "--plays" in why["hint"]) == ("playbook.unbound", True)
+    why = said(data, "workspace", "add", str(tmp_path), code=1)
+    assert (why["code"], "--reacts" in why["hint"]) == ("workspace.unbound", True)
+    assert said(data, "playbook", "ls")["items"] == said(data, "workspace", "ls")["items"] == []
+    for way in ("--plays", "--reacts"):
+        wider = tmp_path / f"{way}.zip"
+        said(data, *build, way, "-o", str(wider))
+        proposal = said(data, "gov", "propose", "--bundle", str(wider))["proposal"]
+        for verb in ("shadow", "approve", "apply"):
+            said(data, "gov", verb, proposal)
+        assert said(data, "playbook", "run", str(file), "--allow", "python")["status"] == "success"
+    said(data, "workspace", "add", str(tmp_path))

@@ -33,7 +33,7 @@ async def begin(request: Request) -> Response:
     document = await _document(request, body)
     sample = request.sample()
     name = body.execution or sample.entropy[:8].hex()
-    await _refuse_known(request, name)
+    await _refuse(request, name)
     value = {
         "execution": name,
         "document": document,
@@ -57,10 +57,22 @@ async def _document(request: Request, body: NewExecution) -> bytes:
     )
 
 
-async def _refuse_known(request: Request, name: str) -> None:
-    """An execution is begun once; a retry of the same request has an Idempotency-Key."""
+async def _refuse(request: Request, name: str) -> None:
+    """An execution is begun once, in a world whose manifest lets steps be asked for."""
     ident = CellId(executions.WORKFLOW, canon.encode(name))
-    if await request.node.look(request.world, lambda world: world.cell(ident) is not None):
+    known, plays = await request.node.look(
+        request.world, lambda world: (world.cell(ident) is not None, executions.plays(world))
+    )
+    if not plays:
+        raise Conflict(
+            "the bundle of this world binds nothing for playbooks: every step would be denied",
+            code="playbook.unbound",
+            where={"world": request.world, "workflow": executions.WORKFLOW},
+            hint="play it in a world of its own with -w NAME, or `tally bundle build --plays` "
+            "and `tally gov propose --bundle`",
+        )
+    if known:
+        # A retry of the same request has an Idempotency-Key.
         raise Conflict(
             f"there is an execution {name} already",
             code="execution.exists",

@@ -8,7 +8,7 @@ from typing import Any
 from tallystick.api.models import FrameBody, NewWorkspace, ScanBody, StampBody, TrustBody
 from tallystick.api.reads import live
 from tallystick.api.request import Request, Response
-from tallystick.errors import Rejected, UnknownName
+from tallystick.errors import Conflict, Rejected, UnknownName
 from tallystick.kernel.inputs import Submit
 from tallystick.node.inquiry import basis_of, content_on_disk, stand_of
 from tallystick.node.node import Node
@@ -60,6 +60,14 @@ async def add(request: Request) -> Response:
     folder = Path(body.path)
     if not folder.is_absolute():
         raise Rejected("the path is absolute", code="workspace.bad_path", where={"path": "/path"})
+    if not await request.node.look(request.world, workspaces.reacts):
+        raise Conflict(
+            "the bundle of this world binds nothing for reactions: every run would be denied",
+            code="workspace.unbound",
+            where={"world": request.world},
+            hint="watch it in a world of its own with -w NAME, or `tally bundle build --reacts` "
+            "and `tally gov propose --bundle`",
+        )
     principal = request.who.principal
     kept = await request.node.watching.add(request.world, folder, principal, shared=body.shared)
     told = {"workspace_id": kept.workspace_id, "name": kept.name, "path": kept.folder}

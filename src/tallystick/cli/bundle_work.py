@@ -22,6 +22,7 @@ from tallystick.model.check import check, check_bundle, shown
 from tallystick.model.definitions import Finding
 from tallystick.modules.wasm_binary import read_binary
 from tallystick.node.keys import find_key, node_key
+from tallystick.playbooks.bundle import playing
 from tallystick.reactions.bundle import reacting
 from tallystick.values import canon
 from tallystick.values.seal import bundle_statement
@@ -33,6 +34,8 @@ def build_path(_call: Any, options: Options) -> Done:
     """Build and write the one container of the sources."""
     given = vendored(options["vendor"])
     bundle = sources.bundle_at(options["path"], authority=options["authority"], vendored=given)
+    if options["plays"]:
+        bundle = playing(bundle)
     if options["reacts"]:
         bundle = reacting(bundle)
     out = Path(options["output"] or f"{Path(options['path']).absolute().stem}.tally.zip")

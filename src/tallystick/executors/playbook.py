@@ -222,7 +222,10 @@ class PlaybookExecutor:
 
 
 def _disabled(act: Perform) -> dict[str, Any]:
-    message = f"the executor of {act.kind} is not enabled on this node"
+    message = (
+        f"the executor of {act.kind} is not enabled on this node: "
+        "name it in `enabled` under [executors] of tally.toml"
+    )
     return {"status": "error", "error": failure("not_found", "task.unserved", message)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tallystick.model.bundle import Bundle, build_bundle
+from tallystick.model.bundle_joined import joined
 
 WORKFLOW: Final = "sys/playbook@1"
 _POLICY: Final = "playbooks/allow@1"
@@ -22,7 +23,7 @@ _LIMITS: Final = {"output_bytes_max": 16 << 20}
 
 
 def play_documents() -> list[dict[str, Any]]:
-    """The sources of a world that plays; a larger manifest takes its parts over."""
+    """The sources of a world that plays: a policy and a manifest."""
     rule = {"id": "play", "when": {"workflow": WORKFLOW}, "decision": "allow"}
     return [
         {"$kind": "defpolicy", "name": _POLICY, "rules": [rule]},
@@ -39,6 +40,12 @@ def play_documents() -> list[dict[str, Any]]:
             },
         },
     ]
+
+
+def playing(bundle: Bundle) -> Bundle:
+    """The same bundle in a world that also plays: its wiring first, then that of playbooks."""
+    policy, ours = play_documents()
+    return joined(bundle, policy, ours)
 
 
 def play_bundle() -> Bundle:

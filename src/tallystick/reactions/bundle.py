@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tallystick.model.bundle import Bundle, build_bundle, make_bundle
-from tallystick.model.definitions import refusal
-from tallystick.model.manifest_sources import read_sources
+from tallystick.model.bundle import Bundle, build_bundle
+from tallystick.model.bundle_joined import joined
 
 _POLICY: Final = "reactions/allow@1"
 _CAPS: Final = {
@@ -63,6 +62,7 @@ def reaction_documents() -> list[dict[str, Any]]:
                         "step": "react_plain",
                         "timer": "react_timer",
                         "human": "react_human",
+                        "flow": "react_workflow",
                     }
                 },
             },
@@ -71,31 +71,9 @@ def reaction_documents() -> list[dict[str, Any]]:
 
 
 def reacting(bundle: Bundle) -> Bundle:
-    """The same bundle in a world that also reacts: its wiring first, then that of reactions.
-
-    Grants, rules and slots of both stand side by side; of two limits the wider one holds.
-    """
+    """The same bundle in a world that also reacts: its wiring first, then that of reactions."""
     policy, ours = reaction_documents()
-    theirs = bundle.sources()
-    assert theirs.manifest is not None, "a built bundle has a manifest"
-    given, wider = theirs.manifest, ours["authority"]
-    authority = given.get("authority", {})
-    limits = given.get("limits", {})
-    joined = {
-        **given,
-        "policies": [*given.get("policies", ()), {"name": _POLICY}],
-        "authority": {
-            "grants": [*authority.get("grants", ()), *wider["grants"]],
-            "policies": [*authority.get("policies", ()), *wider["policies"]],
-        },
-        "limits": {**limits, **{name: max(limits.get(name, 0), LIMITS[name]) for name in LIMITS}},
-        "module_bindings": {**given.get("module_bindings", {}), **ours["module_bindings"]},
-    }
-    made = read_sources([*theirs.definitions, policy, joined])
-    if made.manifest is None:
-        raise refusal([finding for finding in made.findings if not finding.warning])
-    artifacts = {name: held.data for name, held in bundle.artifacts.items()}
-    return make_bundle(made.definitions, made.manifest, artifacts)
+    return joined(bundle, policy, ours)
 
 
 def reaction_bundle() -> Bundle:

@@ -24,6 +24,11 @@ SHOWN_MAX: Final = 65_536
 ROWS_MAX: Final = 1_000
 
 
+def plays(world: World) -> bool:
+    """True when the manifest binds what every step of a playbook asks for."""
+    return "step" in world.active.slots.get(WORKFLOW, {})
+
+
 # tidy: one answer, all of its fields.
 def execution_show(world: World, name: str) -> dict[str, Any]:
     """One execution: status, runs, values, and every pending token with what it waits for."""

@@ -18,6 +18,11 @@ CONTEXT: Final = "sys/context@1"
 ROWS_MAX: Final = 1000
 
 
+def reacts(world: World) -> bool:
+    """True when the manifest binds what a workspace starts its runs by."""
+    return "start" in world.active.slots.get(WORKSPACE, {})
+
+
 def workspace_body(world: World, workspace_id: str) -> dict[str, Any]:
     """What the cell of a workspace holds; UnknownName when the world has none."""
     body = _body(world, WORKSPACE, workspace_id)
