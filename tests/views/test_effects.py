@@ -129,7 +129,8 @@ def test_reasons_carry_facts() -> None:
     by_effect = {row["effect"]: open_intent(rig.world, row["intent"]) for row in walked(rig, 9)}
     assert waiting.why(by_effect[TIMER]).detail == {"due_ns": by_effect[TIMER].due_ns}
     assert waiting.why(by_effect[CALL]).detail == {"workflow": KID, "key": "p-kid"}
-    assert waiting.why(by_effect[CALL]).shown()["code"] == "child"
+    told = waiting.why(by_effect[CALL]).shown()
+    assert (told["code"], told["text"]) == ("child", f"waits for {KID} p-kid to end")
 
 
 def test_names_by_prefix() -> None:

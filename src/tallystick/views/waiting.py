@@ -53,7 +53,7 @@ def why(intent: Intent, serving: Serving | None = None) -> Reason:
     if record.effect == TIMER:
         return Reason("timer", "waits for its time", {"due_ns": intent.due_ns})
     if record.effect == CALL:
-        return Reason("child", "waits for the cell it called to end", _child(record))
+        return _child(record)
     detail = {"attempt": intent.attempt, "timeout_at_ns": record.timeout_at_ns}
     if serving is None:
         return Reason("outside", "waits for its executor", detail)
@@ -71,12 +71,14 @@ def why(intent: Intent, serving: Serving | None = None) -> Reason:
     return Reason("queued", f"waits for a free slot, attempt {intent.attempt}", detail)
 
 
-def _child(record: IntentOpened) -> dict[str, Any]:
+def _child(record: IntentOpened) -> Reason:
+    """Which cell is waited for, if the request that named it is small enough to stand inline."""
     if record.params is None:
-        return {}
+        return Reason("child", "waits for the cell it called to end", {})
     wanted = canon.decode(record.params)
-    key = wanted.get("key")
-    return {"workflow": wanted["workflow"], "key": shown.key_json(key or b"")}
+    workflow, key = wanted["workflow"], wanted.get("key") or b""
+    text = f"waits for {workflow} {shown.key_text(key)} to end"
+    return Reason("child", text, {"workflow": workflow, "key": shown.key_json(key)})
 
 
 # ---- the recorded judgement -----------------------------------------------------------------
