@@ -22,6 +22,7 @@ workflow: [{step: a, tool: {kind: noop}}]
 SAID: dict[str, int | None] = {
     "tally playbook check release.yaml": 0,
     "tally playbook run release.yaml --set repos='[\"core\"]' --allow python": None,
+    "tally -w plays playbook run child.yaml": 0,
     "tally playbook show ID": 0,
     "tally playbook graph release.yaml": 0,
     "tally playbook ls": 0,

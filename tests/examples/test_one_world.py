@@ -120,3 +120,5 @@ def test_an_app_whose_world_does_not_play_is_told_the_way(tmp_path: Path) -> Non
             said(data, "gov", verb, proposal)
         assert said(data, "playbook", "run", str(file), "--allow", "python")["status"] == "success"
     said(data, "workspace", "add", str(tmp_path))
+    (tmp_path / "beside").mkdir()
+    said(data, "-w", "files", "workspace", "add", str(tmp_path / "beside"))

@@ -39,6 +39,10 @@ SAID: dict[str, int | None] = {
     "tally provenance verify": 0,
     "tally provenance export --format in-toto --sign -o page.intoto.jsonl": 0,
     "tally dev APP": None,
+    # In the world of an app: tests/examples/test_one_world.py plays these.
+    "tally workspace add DIR --bundle app.py": None,
+    "tally -w files workspace add DIR": None,
+    "tally bundle build app.py --reacts": None,
 }
 
 

@@ -167,7 +167,7 @@ def test_a_question_to_a_person() -> None:
 def test_a_call_with_large_params_still_says_why() -> None:
     """The child of a call whose params stand by digest is not guessed."""
     opened = _opened()._replace(params=None, params_hash=bytes(32))
-    assert waiting._child(opened) == {}
+    assert waiting._child(opened) == ("child", "waits for the cell it called to end", {})
 
 
 def test_restored_is_a_record_of_history() -> None:
