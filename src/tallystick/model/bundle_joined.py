@@ -20,31 +20,32 @@ def joined(bundle: Bundle, policy: Mapping[str, Any], more: Mapping[str, Any]) -
     """
     theirs = bundle.sources()
     assert theirs.manifest is not None, "a built bundle has a manifest"
-    given, wider = theirs.manifest, more["authority"]
-    authority, limits = given.get("authority", {}), given.get("limits", {})
-    widened = {name: max(limits.get(name, 0), most) for name, most in more["limits"].items()}
-    rules = authority.get("policies", ())
+    rules = theirs.manifest.get("authority", {}).get("policies", ())
     asked = [] if _speaks_of_all(theirs.definitions, rules) else [policy]
-    made = read_sources(
-        [
-            *theirs.definitions,
-            *asked,
-            {
-                **given,
-                "policies": [*given.get("policies", ()), *({"name": p["name"]} for p in asked)],
-                "authority": {
-                    "grants": [*authority.get("grants", ()), *wider["grants"]],
-                    "policies": [*rules, *(p["name"] for p in asked)],
-                },
-                "limits": {**limits, **widened},
-                "module_bindings": {**given.get("module_bindings", {}), **more["module_bindings"]},
-            },
-        ]
-    )
+    names = [each["name"] for each in asked]
+    made = read_sources([*theirs.definitions, *asked, _manifest(theirs.manifest, more, names)])
     if made.manifest is None:
         raise refusal([finding for finding in made.findings if not finding.warning])
     artifacts = {name: held.data for name, held in bundle.artifacts.items()}
     return make_bundle(made.definitions, made.manifest, artifacts)
+
+
+def _manifest(
+    given: Mapping[str, Any], more: Mapping[str, Any], policies: list[str]
+) -> dict[str, Any]:
+    """Both manifests in one; of the second one's policies those that are named."""
+    authority, limits = given.get("authority", {}), given.get("limits", {})
+    widened = {name: max(limits.get(name, 0), most) for name, most in more["limits"].items()}
+    return {
+        **given,
+        "policies": [*given.get("policies", ()), *({"name": name} for name in policies)],
+        "authority": {
+            "grants": [*authority.get("grants", ()), *more["authority"]["grants"]],
+            "policies": [*authority.get("policies", ()), *policies],
+        },
+        "limits": {**limits, **widened},
+        "module_bindings": {**given.get("module_bindings", {}), **more["module_bindings"]},
+    }
 
 
 def _speaks_of_all(definitions: Iterable[Mapping[str, Any]], policies: Iterable[str]) -> bool:

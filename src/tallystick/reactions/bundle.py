@@ -26,6 +26,13 @@ _CAPS: Final = {
 }
 FLOWS: Final = ("sys/workspace@1", "sys/lane@1", "sys/reaction@1", "sys/context@1")
 PLAYBOOK: Final = "sys/playbook@1"
+# Of a playbook that nobody called; one that a run calls is given slots of its own.
+_PLAYED: Final = {
+    "step": "react_plain",
+    "timer": "react_timer",
+    "human": "react_human",
+    "flow": "react_workflow",
+}
 # An observation carries what a storm of ten thousand files leaves, in one journal frame.
 LIMITS: Final = {
     "event_bytes_max": 16 << 20,
@@ -56,15 +63,7 @@ def reaction_documents() -> list[dict[str, Any]]:
             "module_bindings": {
                 FLOWS[0]: {"slots": {**slots, "start": "react_start"}},
                 FLOWS[1]: {"slots": {"timer": "react_timer", "plain": "react_plain"}},
-                # A playbook that nobody called; one that a run calls is given slots of its own.
-                PLAYBOOK: {
-                    "slots": {
-                        "step": "react_plain",
-                        "timer": "react_timer",
-                        "human": "react_human",
-                        "flow": "react_workflow",
-                    }
-                },
+                PLAYBOOK: {"slots": dict(_PLAYED)},
             },
         },
     ]
