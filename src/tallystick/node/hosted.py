@@ -105,7 +105,7 @@ class Hosted:
         before = blobs.waiting()
         if before > _WAITING * part:
             return True
-        # An entry of a larger trie lies under more nodes: it is they that a part takes its time for.
+        # An entry of a larger trie lies under more nodes, and its nodes are what a part costs.
         entries = max(1, part // _FEWER, int(part * self.share))
         begun_ns = time.monotonic_ns()
         done = prepare(self.driver.world, entries, least, hurry=hurry)
