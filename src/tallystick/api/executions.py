@@ -18,6 +18,7 @@ from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.playbooks.document import load
 from tallystick.playbooks.draw import FORMS
+from tallystick.playbooks.plan import Plan
 from tallystick.values import canon
 from tallystick.views import executions, pages
 from tallystick.views.played import execution_events
@@ -33,7 +34,7 @@ async def begin(request: Request) -> Response:
     document = await _document(request, body)
     sample = request.sample()
     name = body.execution or sample.entropy[:8].hex()
-    await _refuse(request, name)
+    await _refuse(request, name, document)
     value = {
         "execution": name,
         "document": document,
@@ -57,20 +58,12 @@ async def _document(request: Request, body: NewExecution) -> bytes:
     )
 
 
-async def _refuse(request: Request, name: str) -> None:
-    """An execution is begun once, in a world whose manifest lets steps be asked for."""
+async def _refuse(request: Request, name: str, document: bytes) -> None:
+    """An execution is begun once, in a world whose manifest lets its steps be asked for."""
     ident = CellId(executions.WORKFLOW, canon.encode(name))
     known, plays = await request.node.look(
         request.world, lambda world: (world.cell(ident) is not None, executions.plays(world))
     )
-    if not plays:
-        raise Conflict(
-            "the bundle of this world binds nothing for playbooks: every step would be denied",
-            code="playbook.unbound",
-            where={"world": request.world, "workflow": executions.WORKFLOW},
-            hint="play it in a world of its own with -w NAME, or `tally bundle build --plays` "
-            "and `tally gov propose --bundle`",
-        )
     if known:
         # A retry of the same request has an Idempotency-Key.
         raise Conflict(
@@ -78,6 +71,14 @@ async def _refuse(request: Request, name: str) -> None:
             code="execution.exists",
             where={"execution": name},
             hint=f"`tally playbook show {name}` shows it; begin one with another name",
+        )
+    if not plays and Plan(canon.decode(document)).asks():
+        raise Conflict(
+            "the bundle of this world binds nothing for playbooks: every step would be denied",
+            code="playbook.unbound",
+            where={"world": request.world, "workflow": executions.WORKFLOW},
+            hint="play it in a world of its own with -w NAME, or `tally bundle build --plays` "
+            "and `tally gov propose --bundle`",
         )
 
 

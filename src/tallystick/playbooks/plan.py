@@ -37,6 +37,10 @@ class Plan:
         """True when the cell plays the step itself, without a worker."""
         return all(task["kind"] in OWN for task in self.steps[name]["tool"])
 
+    def asks(self) -> bool:
+        """True when some step is asked for, of a worker."""
+        return not all(map(self.is_own, self.steps))
+
     def kinds(self, name: str) -> list[str]:
         """The kinds of a step's tools that need a grant, by family."""
         if name not in self._kinds:
