@@ -197,3 +197,14 @@ def test_other_forms_are_refused(raw: object) -> None:
     """K-39: bytes that hash well but are not a node of this form are refused."""
     with pytest.raises(JournalCorrupt):
         parse_node(canon.encode(raw))
+
+
+@pytest.mark.invariant("I42")
+def test_what_was_replaced_is_remembered_up_to_a_bound() -> None:
+    """A change of very many branches names no more of them than the bound; the rest is read again."""
+    nodes = Nodes(Shelf())
+    for number in range(33_000):
+        nodes.replace(number.to_bytes(32, "big"))
+    assert len(nodes._replaced) == 32_768
+    nodes.forget_replaced()
+    assert not nodes._replaced

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallystick.errors import JournalCorrupt
+from tallystick.kernel import replay
 from tallystick.kernel.fold import fold
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.reach import Marks
@@ -216,3 +217,20 @@ def test_a_tick_while_nothing_is_ready_is_a_difference() -> None:
     assert verified.first.seq == world.seq + 1
     assert verified.first.field == "record"
     assert verified.ticks == 0
+
+
+@pytest.mark.clause("K-19")
+def test_what_another_engine_version_counted_is_taken_over() -> None:
+    """AU-21: a tick and a fault are compared under the fuel and the engine of their record."""
+    rig = played()
+    ticked = next(each for each in rig.records() if isinstance(each, Ticked))
+    names = ("workflow", "key", "input_seq", "input_index")
+    place = {name: getattr(ticked, name) for name in names}
+    fault = records.WorkflowFaulted(
+        **place, code="trap", message="m", limit=None, fuel=5, engine="wasmtime/2", action="failed"
+    )
+    first = ticked._replace(fuel=7, engine="wasmtime/1")
+    for made in (ticked._replace(fuel=5, engine="wasmtime/2"), fault):
+        assert replay._is_elsewhere(first, made)
+        counted: Any = replay._counted_as(first, made)
+        assert counted == made._replace(fuel=7, engine="wasmtime/1")

@@ -52,6 +52,8 @@ VALUES: list[tuple[str, Any]] = [
     ("'x' if missing is undefined else 'y'", "x"),
     ("1.5 is number and (true is number)", True),
     ("rows | unique(attribute='n') | map(attribute='id') | list", [1, 2]),
+    ("[] | max | default(7)", 7),
+    ("[] | min(attribute='id') | default(7)", 7),
     ("rows | max(attribute='id')", {"id": 3, "ok": True, "n": "x"}),
     ("[1, 2] | sum(start=10)", 13),
 ]

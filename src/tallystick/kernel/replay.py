@@ -155,8 +155,8 @@ def _run_again(world: World, frame: Sealed) -> tuple[Record, ...] | None:
     Where they differ, the records are read and compared, so that the field can be named.
     """
     made = advance(world)
-    if made is None:
-        return None
+    # The caller has looked at the ring.
+    assert made is not None, "a cell is ready"
     body = frame_body(world.id, world.seq + 1, world.head, made.records)
     return made.records if body == frame.body else None
 
