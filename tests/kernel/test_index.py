@@ -201,7 +201,7 @@ def test_other_forms_are_refused(raw: object) -> None:
 
 @pytest.mark.invariant("I42")
 def test_what_was_replaced_is_remembered_up_to_a_bound() -> None:
-    """A change of very many branches names no more of them than the bound; the rest is read again."""
+    """A change of very many branches names no more than the bound; others are read again."""
     nodes = Nodes(Shelf())
     for number in range(33_000):
         nodes.replace(number.to_bytes(32, "big"))

@@ -131,39 +131,6 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.invariant("I42")
-def test_a_part_is_bounded_by_the_nodes_it_writes(tmp_path: Path) -> None:
-    """AT-32: where each entry lies under many nodes a part has fewer entries, and its time is kept.
-
-    The control takes as many entries as ever, and its parts write more.
-    """
-
-    async def parts(folder: Path, *, fewer: bool) -> list[int]:
-        async with running(config(folder, node={"snapshot_every": 100_000}), Bank()) as node:
-            world = await node.create("main", orders.bundle())
-            for number in range(6):
-                await send(node, world, number * 200, 200)
-            assert await node.quiet(world, 60_000)
-            await node.snapshot(world)
-            await send(node, world, 10_000, 100)  # far from each other: hardly a node serves two
-            assert await node.quiet(world, 60_000)
-            hosted = node.engine.worlds[world]
-
-            def work() -> list[int]:
-                written = []
-                for _ in range(4):
-                    hosted.share = hosted.share if fewer else 1.0
-                    before = hosted.driver.blobs.waiting()
-                    assert hosted.prepared(16, 1, hurry=False)
-                    written.append(hosted.driver.blobs.waiting() - before)
-                return written
-
-            return await node.on_kernel(work)
-
-    bounded = asyncio.run(parts(tmp_path / "a", fewer=True))
-    assert sum(bounded[1:]) < sum(asyncio.run(parts(tmp_path / "b", fewer=False))[1:])
-
-
-@pytest.mark.invariant("I42")
 def test_a_flood_does_not_outrun_an_overdue_snapshot(tmp_path: Path) -> None:
     """W10: while much of it waits for the disk, new events go between commits, a few at a time."""
 

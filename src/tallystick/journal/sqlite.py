@@ -51,6 +51,7 @@ SPILL_BYTES: Final = 1024 * 1024
 WAL_PASSIVE_BYTES: Final = 16 * 1024 * 1024
 WAL_HOME_BYTES: Final = 4 * 1024 * 1024
 WAL_TRUNCATE_BYTES: Final = 48 * 1024 * 1024  # so that it stays under 64 while it is cut
+WAL_AGAIN_BYTES: Final = 8 * 1024 * 1024  # more, before a reader is waited for a second time
 READERS_MS: Final = 1000  # as long a full log waits for those who read
 MADE_BY: Final = "tallystick"
 TORN: Final = "torn_bytes"  # of the log, that no commit covers and nobody was told of yet
@@ -234,7 +235,7 @@ class SqliteJournal(SqliteReader):
         """Bring the WAL home when it is due; its bytes afterwards.
 
         At 16 MiB without waiting for anyone, whole when the node is idle, whole over 48 MiB: then
-        it waits for those who read; for one who does not end, again when 16 MiB more have come.
+        it waits for those who read; for one who does not end, again when 8 MiB more have come.
         """
         size = self._wal_bytes
         waits = size > self._cut_from
@@ -246,7 +247,7 @@ class SqliteJournal(SqliteReader):
                 pages, home = self._brought_home(whole=whole, wait_ms=READERS_MS if waits else 0)
             except (apsw.BusyError, apsw.LockedError, apsw.FullError):
                 # Somebody reads, or there is no room: what was committed stays in the WAL.
-                self._cut_from = size + WAL_PASSIVE_BYTES if waits else self._cut_from
+                self._cut_from = size + WAL_AGAIN_BYTES if waits else self._cut_from
                 return size
         if pages == home:
             self._wal_bytes = self._home_bytes = 0

@@ -17,8 +17,6 @@ _LONG: Final = 1_000
 # Of a snapshot on its way.
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
-_NODES: Final = 2  # so many nodes for each entry of a part: as many as one writes in a small world
-_FEWER: Final = 4  # and no part has fewer entries than one in so many
 _HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
 _CROWD: Final = 1024  # so many blobs of one that is overdue: a flood would outrun the disk
 
@@ -39,7 +37,6 @@ class Hosted:
         "parts_after_ns",
         "reopen",
         "rests_until_ns",
-        "share",
         "snapped",
         "staged_ns",
         "taken",
@@ -57,7 +54,6 @@ class Hosted:
         self.hurries = False  # a snapshot that is overdue is on its way
         self.admitted = 0  # how many commits had landed when new events were taken last
         self.parts_after_ns = 0  # when the next part of a snapshot may be done
-        self.share = 1.0  # of the entries of a part: fewer when each writes many nodes
         self.staged_ns = 0
         self.clock_after_ns = 0
         # How much of the ingress lane was handled, for whoever bounds the lane.
@@ -101,17 +97,11 @@ class Hosted:
         While much of it waits for the disk, there is nothing to do.
         """
         part, self.hurries = part * _HASTE if hurry else part, hurry
-        blobs = self.driver.blobs
-        before = blobs.waiting()
-        if before > _WAITING * part:
+        if self.driver.blobs.waiting() > _WAITING * part:
             return True
-        # An entry of a larger trie lies under more nodes, and its nodes are what a part costs.
-        entries = max(1, part // _FEWER, int(part * self.share))
         begun_ns = time.monotonic_ns()
-        done = prepare(self.driver.world, entries, least, hurry=hurry)
+        done = prepare(self.driver.world, part, least, hurry=hurry)
         now_ns = time.monotonic_ns()
-        fitting = entries * _NODES / max(1, blobs.waiting() - before)
-        self.share = (self.share + min(1.0, fitting)) / 2
         self.parts_after_ns = now_ns + (now_ns - begun_ns) * (1 if least < part else _RESTS)
         return done
 
