@@ -52,8 +52,11 @@ def program(name: str) -> ModuleType:
 
 def test_every_branch_of_the_pure_rooms_is_taken():
     """ST-14: the coverage report holds the floors, and its shares follow from its counts."""
-    rooms = report("coverage.json")["rooms"]
-    assert {"authority", "errors", "kernel", "model", "modules", "values"} <= set(rooms)
+    found = report("coverage.json")
+    rooms = found["rooms"]
+    assert {*PURE, "journal", "testing"} <= set(rooms)
+    # Not held yet, and named so that none joins them unseen; the plan has their figures.
+    assert set(found["short"]) <= {"api", "bridges", "cli", "executors", "node"}
     for name, room in rooms.items():
         floor = PURE_FLOOR if name in PURE else OTHER_FLOOR
         reckoned = program("coverage").percent(room["branches_taken"], room["branches"])
