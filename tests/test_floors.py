@@ -50,15 +50,17 @@ def program(name: str) -> ModuleType:
     return module
 
 
+# Below nine in ten still, as the plan says: none joins these unseen, and none of them falls.
+SHORT = {"api": 81.0, "bridges": 80.0, "cli": 76.0, "executors": 88.0, "node": 83.0}
+
+
 def test_every_branch_of_the_pure_rooms_is_taken():
     """ST-14: the coverage report holds the floors, and its shares follow from its counts."""
     found = report("coverage.json")
     rooms = found["rooms"]
     assert {*PURE, "journal", "testing"} <= set(rooms)
-    # Not held yet, and named so that none joins them unseen; the plan has their figures.
-    assert set(found["short"]) <= {"api", "bridges", "cli", "executors", "node"}
-    for name, room in rooms.items():
-        floor = PURE_FLOOR if name in PURE else OTHER_FLOOR
+    for name, room in (rooms | found["short"]).items():
+        floor = PURE_FLOOR if name in PURE else SHORT.get(name, OTHER_FLOOR)
         reckoned = program("coverage").percent(room["branches_taken"], room["branches"])
         assert room["branch_percent"] == reckoned, name
         assert room["branch_percent"] >= floor, (name, room["missing"])
