@@ -1,6 +1,7 @@
 """W8: playbooks in one node, with an executor that says at once that a step was done.
 
 A parallel loop, a chain of steps and a chain of noops; the journal says what each iteration cost.
+A chain of python steps has the real executor, and a sandbox for each step.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from bench.floor import one_commit_ms
 from bench.options import Options
 
 from tallystick.cli.here import modules_of
-from tallystick.executors.base import Job, Ok, Outcome, Repeat, Report
+from tallystick.executors.base import Executor, Job, Ok, Outcome, Repeat, Report
+from tallystick.executors.isolate_bubblewrap import bubblewrap
 from tallystick.kernel.inputs import Submit
 from tallystick.model.frames import open_frame
 from tallystick.model.records import Ticked
@@ -27,9 +29,11 @@ from tallystick.playbooks.document import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 STEPS: Final = 100
 TURNS: Final = 5
+SHORT_LOOPS: Final = 20
 _HEAD: Final = "apiVersion: tally/v1\nkind: Playbook\nmetadata: {name: bench}\n"
 _LOOP: Final = _HEAD + (
     "workload: {items: []}\nworkflow:\n"
@@ -91,13 +95,14 @@ class Cost(NamedTuple):
 
 
 @asynccontextmanager
-async def playing(given: Options) -> AsyncIterator[tuple[Node, str]]:
-    """A node that plays."""
+async def playing(folder: Path, *executors: Executor) -> AsyncIterator[tuple[Node, str]]:
+    """A node that plays: steps are performed by what is given, or as they are for users."""
+    enabled = ["timer"] if executors else ["timer", "playbook", "python"]
     settings: Mapping[str, Any] = {
         "dispatch": {"slots": 10_000},
-        "executors": {"enabled": ["timer"]},
+        "executors": {"enabled": enabled},
     }
-    node = await open_node(config_of(given.folder, settings, {}), modules_of(), executors=[Noop()])
+    node = await open_node(config_of(folder, settings, {}), modules_of(), executors=executors)
     try:
         yield node, await node.create("main", play_bundle())
     finally:
@@ -183,20 +188,44 @@ def _load_ms() -> float:
     return round(min(took) * 1e3, 1)
 
 
+async def _small(node: Node, world: str, name: str, count: int) -> float:
+    """Processor seconds of an iteration of short loops.
+
+    As many of them as bring their share of what a node does now and then, such as snapshots.
+    """
+    cpu_s = 0.0
+    for turn in range(SHORT_LOOPS):
+        items = list(range(count))
+        cpu_s += (await play(node, world, f"{name}{turn}", _LOOP, items=items)).cpu_s
+    return cpu_s / SHORT_LOOPS / count
+
+
+async def _python_s(folder: Path) -> float | None:
+    """Seconds of a chain of python steps, each in a sandbox; None where there is none."""
+    if bubblewrap() is None:
+        return None
+    text = chain(STEPS, "{kind: python, code: 'result = 1'}")
+    async with playing(folder / "python") as (node, world):
+        await play(node, world, "warm", chain(2, "{kind: python, code: 'result = 1'}"))
+        return round((await play(node, world, "python", text)).secs, 2)
+
+
 # tidy: one answer, all of its figures.
 async def w8(given: Options) -> dict[str, Any]:
     """A parallel loop of n, 32 in flight; ten times and a tenth of it; chains of 100 steps."""
-    async with playing(given) as (node, world):
+    tenth = max(1, given.n // 10)
+    async with playing(given.folder, Noop()) as (node, world):
         await play(node, world, "warm", _LOOP, items=list(range(100)))
-        small = await play(node, world, "small", _LOOP, items=list(range(max(1, given.n // 10))))
+        before = await _small(node, world, "before", tenth)
         loop = await play(node, world, "loop", _LOOP, items=list(range(given.n)))
         large = await play(node, world, "large", _LOOP, items=list(range(given.n * 10)))
+        after = await _small(node, world, "after", tenth)
         chains = await _chains(node, world, given)
         await play(node, world, "noops0", chain(STEPS, "{kind: noop}"))
         noops = await play(node, world, "noops", chain(STEPS, "{kind: noop}"))
     linked, commit, ratio = sorted(chains, key=lambda each: each[2])[len(chains) // 2]
     costs = {
-        "small": small.cpu_s / max(1, given.n // 10),
+        "small": (before + after) / 2,
         "loop": loop.cpu_s / given.n,
         "large": large.cpu_s / given.n / 10,
     }
@@ -220,4 +249,5 @@ async def w8(given: Options) -> dict[str, Any]:
         "chain_us_cpu": round(min(each[0].cpu_s for each in chains) / STEPS * 1e6, 1),
         "load_ms": _load_ms(),
         "noops_ms": round(noops.secs * 1e3, 1),
+        "python_s": await _python_s(given.folder),
     }

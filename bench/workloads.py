@@ -177,10 +177,16 @@ def _w8(all_: Mapping[str, Figures]) -> Iterator[Goal]:
         ("W8 100 noop steps, ms", "noops_ms", 50),
     ):
         yield Goal(name, f"<= {most:,}", f"{w8[field]:,}", w8[field] <= most)
+    if w8.get("python_s") is not None:  # no sandbox on a machine without bubblewrap
+        at_one = w8["python_s"] * w8["pace"]
+        figure = f"{w8['python_s']:.2f} s, {at_one:.2f} s at the pace of one"
+        yield Goal("W8 100 python steps, each in a sandbox", "<= 3 s", figure, at_one <= 3)
     costs = [w8["us_cpu_small"], w8["us_cpu"], w8["us_cpu_large"]]
-    ratio = costs[2] / max(costs[1], 1)
-    figure = f"{' -> '.join(f'{cost:.0f}' for cost in costs)} us, x {ratio:.2f}"
-    yield Goal("W8 cost per iteration, ten times the loop", "+-20 %", figure, ratio <= 1.2)
+    # The one in the middle is a single loop, which may meet a snapshot or none.
+    ratio = max(costs[0], costs[2]) / max(min(costs[0], costs[2]), 1)
+    figure = f"{' -> '.join(f'{cost:.0f}' for cost in costs)} us, x {ratio:.2f} from end to end"
+    name = "W8 cost per iteration, a tenth of the loop to ten times"
+    yield Goal(name, "+-20 %", figure, ratio <= 1.2)
 
 
 def _w9(all_: Mapping[str, Figures]) -> Iterator[Goal]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 
+from tallystick.cli.here import HereClient
+from tallystick.node.config import load_config
+from tallystick.node.node import Node
 from tests.cli.runs import Live, hello, tally
 
 GREETER = "demo/greeter@1"
@@ -141,3 +145,26 @@ def test_every_template_passes_the_check(tmp_path: Path, name: str):
         assert manifest["module_bindings"]["shop/orders@1"]["slots"]["http.out"] == "bank"
         (bank,) = (row for row in manifest["authority"]["grants"] if row["name"] == "bank")
         assert bank["params"]["cidrs"] == ["127.0.0.1/32"]
+
+
+def test_a_node_of_a_command_goes_on_while_the_command_waits(tmp_path: Path):
+    """PB-27: what was begun ends during a pause, without anything being asked."""
+    client = HereClient(load_config(tmp_path, {}), passive=True)
+    ended: list[str] = []
+
+    async def begin(_node: Node) -> asyncio.Task[None]:
+        async def work() -> None:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            ended.append("done")
+
+        return asyncio.create_task(work())
+
+    try:
+        task = client.run(begin)
+        assert not ended
+        client.pause(0.01)
+        assert task.done()
+        assert ended == ["done"]
+    finally:
+        client.close()

@@ -148,6 +148,10 @@ class LiveCall:
         body = self.reply(request).body
         return json.loads(body) if body else None
 
+    def pause(self, seconds: float) -> None:
+        """Let time pass before asking again."""
+        self.client().pause(seconds)
+
     def pour(self, request: Request) -> Iterator[bytes]:
         """The lines of a stream."""
         return self.client().pour(request)

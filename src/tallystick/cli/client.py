@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
@@ -31,6 +32,10 @@ class Client(Protocol):
 
     def pour(self, request: Request) -> Iterator[bytes]:
         """The lines of a reply that does not end; refuses like `ask` when it is no stream."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass before asking again; a node in this process goes on meanwhile."""
         ...
 
     def beside(self) -> Client:
@@ -89,6 +94,10 @@ class SocketClient:
                 where={"url": self._url},
                 hint="start one with `tally serve`, or leave --url out to use the files",
             ) from why
+
+    def pause(self, seconds: float) -> None:
+        """Sleep: the node is another process."""
+        time.sleep(seconds)
 
     def beside(self) -> SocketClient:
         """Another connection to the same address."""

@@ -9,6 +9,7 @@ leaves open is taken up by the next `tally serve`.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -86,6 +87,10 @@ class HereClient:
             hint="start one with `tally serve`",
         )
 
+    def pause(self, seconds: float) -> None:
+        """Let the node go on: it lives in the loop of this thread."""
+        self._loop.run(asyncio.sleep(seconds))
+
     def beside(self) -> _Beside:
         """The same node, asked by another thread while this one waits for an answer."""
         return _Beside(self, self._loop.get_loop(), self._api)
@@ -125,6 +130,10 @@ class _Beside:
     def pour(self, request: Request) -> Iterator[bytes]:
         """As for the command itself."""
         return self._client.pour(request)
+
+    def pause(self, seconds: float) -> None:
+        """Sleep: the loop is the command's."""
+        time.sleep(seconds)
 
     def beside(self) -> _Beside:
         """This one serves any thread."""

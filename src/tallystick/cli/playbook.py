@@ -147,7 +147,7 @@ def _watched(call: Any, path: str) -> dict[str, Any]:
             after = _told(call, path, after)
         if seen["status"] not in ("running", "final"):
             return seen
-        time.sleep(_LOOK_S)
+        call.pause(_LOOK_S)
 
 
 def _told(call: Any, path: str, after: str) -> str:

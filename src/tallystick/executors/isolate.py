@@ -3,8 +3,9 @@
 Theory of operation.
 A program runs behind the walls of `isolate_bubblewrap`, or, when the settings say `rlimits`, with
 limits alone; without bubblewrap and without that word it does not run at all.
-The launcher takes on the limits and becomes the program; nothing of the request is an argument
-or a variable of what runs outside.
+The launcher waits until it is let go, takes on the limits and becomes the program; nothing of the
+request is an argument or a variable of what runs outside.
+So a sandbox can be started before there is a program for it: `isolate_spares`.
 Output is read up to a limit and dropped beyond it, so that neither side waits for the other.
 When the time is over, or nobody waits any more, the whole sandbox is killed at once.
 All of it blocks, so executors call it on a thread.
@@ -13,10 +14,10 @@ All of it blocks, so executors call it on a thread.
 from __future__ import annotations
 
 import inspect
-import json
+import marshal
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -31,7 +32,7 @@ from tallystick.executors.isolate_bubblewrap import (
     stranger,
     walls,
 )
-from tallystick.executors.isolate_watch import Allowed, Ended, Notes, Surroundings, Watch
+from tallystick.executors.isolate_watch import Allowed, Ended, Notes, Sandbox, Surroundings, Watch
 
 PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 _TMP: Final = "/tmp"  # noqa: S108 - the sandbox's own
@@ -65,6 +66,8 @@ class Program:
 
     `cwd` is a path in the project, which is visible then; without it the program starts in `/tmp`.
     `answer` gives the program a handle to write an answer to; its number is the last argument.
+    `code` is a program of Python, run by the interpreter that stands ready instead of `argv[0]`;
+    `ahead` names the modules that it may have before it begins.
     """
 
     argv: tuple[str, ...]
@@ -73,6 +76,8 @@ class Program:
     stdin: bytes = b""
     net: bool = False
     answer: bool = False
+    code: str | None = None
+    ahead: tuple[str, ...] = ()
 
 
 def read_bounds(settings: Mapping[str, Any]) -> Bounds:
@@ -96,6 +101,36 @@ def read_bounds(settings: Mapping[str, Any]) -> Bounds:
 
 def run(program: Program, bounds: Bounds, around: Surroundings) -> Ended | Failed:
     """Run the program to its end; Failed when it was not started, or had to be killed."""
+    refused = unavailable(bounds)
+    if refused is not None:
+        return refused
+    return run_in(start(program, bounds, around), program, bounds, around)
+
+
+def run_in(
+    sandbox: Sandbox,
+    program: Program,
+    bounds: Bounds,
+    around: Surroundings,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Ended | Failed:
+    """Run the program to its end in a sandbox that was started for such ones."""
+    with sandbox:
+        notes = sandbox.notes
+        spec = _spec(program, bounds, around, notes.answer.fileno())
+        for file, body in ((notes.spec, marshal.dumps(spec)), (notes.stdin, program.stdin)):
+            file.write(body)
+            file.seek(0)
+        walled = bounds.isolation == "bubblewrap"
+        watch = Watch(sandbox, around, Allowed(bounds.bytes_max, bounds.memory, walled))
+        sandbox.let_go()
+        meanwhile()
+        reason = watch.follow()
+        return reason or _told(os.pread(notes.word.fileno(), 64, 0), watch.ended())
+
+
+def unavailable(bounds: Bounds) -> Failed | None:
+    """Why no program can run on this machine under these bounds, or None."""
     if not hasattr(os, "memfd_create"):
         return Failed("server_error", "sandbox.unavailable", "programs run on Linux only")
     if bounds.isolation == "bubblewrap" and bounds.bwrap is None:
@@ -104,6 +139,11 @@ def run(program: Program, bounds: Bounds, around: Surroundings) -> Ended | Faile
             "sandbox.unavailable",
             'bubblewrap is not installed: install bwrap, or set isolation = "rlimits"',
         )
+    return None
+
+
+def start(program: Program, bounds: Bounds, around: Surroundings) -> Sandbox:
+    """A sandbox for programs like this one, which waits for what to do."""
     with ExitStack() as stack:
         notes = Notes(
             *(
@@ -111,38 +151,21 @@ def run(program: Program, bounds: Bounds, around: Surroundings) -> Ended | Faile
                 for name in Notes._fields
             )
         )
-        spec = _spec(program, bounds, around, notes.answer.fileno())
-        for file, body in ((notes.spec, json.dumps(spec).encode()), (notes.stdin, program.stdin)):
-            file.write(body)
-            file.seek(0)
-        watch = Watch(
-            _started(program, bounds, around, notes),
-            notes,
-            around,
-            Allowed(bounds.bytes_max, bounds.memory, bounds.isolation == "bubblewrap"),
+        waits, go = (stack.enter_context(os.fdopen(end, "wb", 0)) for end in os.pipe())
+        handles = (notes.spec.fileno(), notes.word.fileno(), waits.fileno())
+        launch = (str(interpreter()), "-I", "-S", "-c", _LAUNCH, *map(str, handles))
+        process = subprocess.Popen(  # noqa: S603 - the sandbox, with arguments of ours
+            [*_outside(program, bounds, around), *launch, *program.ahead],
+            stdin=notes.stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_PLAIN_ENV,
+            cwd="/",
+            pass_fds=(*handles, notes.answer.fileno()) if program.answer else handles,
+            start_new_session=True,
         )
-        reason = watch.follow()
-        return reason or _told(os.pread(notes.word.fileno(), 64, 0), watch.ended())
-
-
-def _started(
-    program: Program, bounds: Bounds, around: Surroundings, notes: Notes
-) -> subprocess.Popen[bytes]:
-    words = (notes.spec.fileno(), notes.word.fileno())
-    passed = (*words, notes.answer.fileno()) if program.answer else words
-    return subprocess.Popen(  # noqa: S603 - the sandbox, with arguments of ours
-        [
-            *_outside(program, bounds, around),
-            *(str(interpreter()), "-I", "-S", "-c", _LAUNCH, *map(str, words)),
-        ],
-        stdin=notes.stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={"PATH": _PLAIN_ENV["PATH"]},
-        cwd="/",
-        pass_fds=passed,
-        start_new_session=True,
-    )
+        waits.close()
+        return Sandbox(process, notes, go, stack.pop_all())
 
 
 def _outside(program: Program, bounds: Bounds, around: Surroundings) -> Iterable[str]:
@@ -165,6 +188,7 @@ def _spec(program: Program, bounds: Bounds, around: Surroundings, answer: int) -
     cpu = max(1, round(bounds.cpu_s))
     files = bounds.memory // 4
     return {
+        "code": program.code,
         "argv": [*program.argv, *([str(answer)] if program.answer else [])],
         "path": list(PATH),
         "env": {**_PLAIN_ENV, **program.env},

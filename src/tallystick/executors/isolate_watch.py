@@ -8,11 +8,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from tallystick.executors.base import Failed
 
@@ -43,6 +43,39 @@ class Surroundings:
     stopped: Callable[[], bool]
 
 
+class Sandbox:
+    """A started sandbox: its launcher waits until it is let go, or nobody can do so any more."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], notes: Notes, go: FileIO, held: ExitStack
+    ) -> None:
+        self.process = process
+        self.notes = notes
+        self._go = go
+        self._held = held
+
+    def let_go(self) -> None:
+        """Let the launcher read what to do; one that died is seen by whoever watches."""
+        with suppress(BrokenPipeError):
+            self._go.write(b"!")
+        self._go.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+    def discard(self) -> None:
+        """Wait for its end: a launcher that still waits to be let go ends by itself."""
+        self._held.close()
+        with self.process:
+            try:
+                self.process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
 class Allowed(NamedTuple):
     """What a program may leave, and what all of its processes may hold in memory together."""
 
@@ -71,17 +104,15 @@ class Watch:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
-        notes: Notes,
+        sandbox: Sandbox,
         around: Surroundings,
         allowed: Allowed,
     ) -> None:
-        self._process = process
-        self._notes = notes
+        self._process = sandbox.process
+        self._notes = sandbox.notes
         self._bytes_max, self._memory, self._walled = allowed
-        self._weighed = 0.0
         self._stopped = around.stopped
-        self._began = time.monotonic()
+        self._began = self._weighed = time.monotonic()
         self._until = self._began + around.timeout_s
         self._kept: dict[int, bytearray] = {}
         self._truncated = False

@@ -6,21 +6,21 @@ Args are its globals; it answers with `result`, with a `return` at its top level
 
 from __future__ import annotations
 
-import ast
-from importlib import import_module
-from typing import Any
+TYPE_CHECKING = False  # as in typing, which takes longer to import than most tools take
+if TYPE_CHECKING:
+    import ast
+    from typing import Any
 
 
 def main(code: str, args: dict[str, Any], libs: dict[str, str], context: dict[str, Any]) -> Any:
     """Run the code of a tool over its args."""
     names: dict[str, Any] = {"__name__": "tool", "context": context, "input_data": args}
-    names.update({alias: import_module(module) for alias, module in libs.items()})
+    names.update({alias: imported(module) for alias, module in libs.items()})
     names.update(args)
-    tree = ast.parse(code, "<tool>")
-    if returns(tree.body):
-        exec(compile(as_function(tree), "<tool>", "exec"), names)  # noqa: S102 - its purpose
+    program, is_function = compiled(code)
+    exec(program, names)  # noqa: S102 - its purpose
+    if is_function:
         return names["_tool"]()
-    exec(compile(tree, "<tool>", "exec"), names)  # noqa: S102 - its purpose
     if "result" in names and "result" not in args:
         return names["result"]
     entry = names.get("main")
@@ -29,8 +29,30 @@ def main(code: str, args: dict[str, Any], libs: dict[str, str], context: dict[st
     return names.get("result")
 
 
+def imported(module: str) -> Any:
+    """A module by its whole name."""
+    from importlib import import_module  # noqa: PLC0415 - few tools name any
+
+    return import_module(module)
+
+
+def compiled(code: str) -> tuple[Any, bool]:
+    """The program of a text; as a function, and True, when a `return` stands at its top level."""
+    try:
+        return compile(code, "<tool>", "exec"), False
+    except SyntaxError:
+        import ast  # noqa: PLC0415 - most code returns nothing at its top level
+
+        tree = ast.parse(code, "<tool>")
+        if not returns(tree.body):
+            raise
+        return compile(as_function(tree), "<tool>", "exec"), True
+
+
 def returns(body: list[ast.stmt]) -> bool:
     """True when a `return` stands outside every function."""
+    import ast  # noqa: PLC0415 - as above
+
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
@@ -43,6 +65,8 @@ def returns(body: list[ast.stmt]) -> bool:
 
 def as_function(tree: ast.Module) -> ast.Module:
     """The code as a function whose names are still the globals."""
+    import ast  # noqa: PLC0415 - as above
+
     stored: dict[str, None] = {}
     todo: list[ast.AST] = list(tree.body)
     while todo:

@@ -16,12 +16,12 @@ from tallystick.authority.enforcers import builtin
 from tallystick.executors import python_inside
 from tallystick.executors.base import ExecutorPorts, Failed, Job, Ok, Outcome, Repeat, Report
 from tallystick.executors.isolate import Bounds, Program, read_bounds
-from tallystick.executors.isolate_bubblewrap import interpreter
 from tallystick.executors.isolate_jobs import SandboxJobs
 from tallystick.executors.isolate_watch import Ended
 
 RUN: Final = "sys/python.run@1"
 _INSIDE: Final = inspect.getsource(python_inside)
+_AHEAD: Final = ("json", "site")
 _TEXT_MAX: Final = 65_536
 
 
@@ -72,12 +72,15 @@ def _program(job: Job) -> Program | Failed:
     if isinstance(code, Failed):
         return code
     entry = params.get("entry")
+    net = grant.get("network") is True
     asked = {"code": code, "entry": "main" if entry is None else entry, "args": params["args"]}
     return Program(
-        argv=(str(interpreter()), "-I", "-c", _INSIDE),
-        stdin=json.dumps(asked).encode(),
-        net=grant.get("network") is True,
+        argv=("python",),
+        stdin=json.dumps(asked | {"net": net}).encode(),
+        net=net,
         answer=True,
+        code=_INSIDE,
+        ahead=_AHEAD,
     )
 
 

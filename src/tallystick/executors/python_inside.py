@@ -1,6 +1,7 @@
 """What runs in the sandbox of `python.run`: it defines, calls and answers in JSON.
 
-The text of this file is given to a fresh interpreter, so it imports the standard library alone.
+The text of this file is given to a fresh interpreter, so it imports the standard library alone, and
+only what each call of it needs.
 Standard input holds the code, the entry and the arguments; the answer goes to a handle of its own,
 so that the code may print what it likes.
 """
@@ -9,25 +10,62 @@ from __future__ import annotations
 
 import json
 import os
+import site
 import sys
-import traceback
-from typing import Any
+
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all the rest
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def main(handle: int) -> None:
     """Answer `{"result": ..}`, or `{"raised": ..}` with the traceback on standard error."""
     asked = json.load(sys.stdin)
+    prepare(all_of_it=asked["net"])
     answer: dict[str, Any]
     try:
         answer = {"result": call(asked)}
         text = json.dumps(answer, allow_nan=False)
     except BaseException as error:  # noqa: BLE001 - whatever the code raises is its answer
+        import traceback  # noqa: PLC0415 - most code raises nothing
+
         traceback.print_exc()
         text = json.dumps({"raised": type(error).__name__, "message": str(error)[:1000]})
     sys.stdout.flush()
     rest = text.encode()
     while rest:
         rest = rest[os.write(handle, rest) :]
+
+
+class Installed:
+    """Finds what the standard library has not: packages that are installed beside it.
+
+    Their places are looked up when the first such name is wanted: what they run at the start of an
+    interpreter may take longer than the code.
+    """
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Become what the interpreter does at its start, and look again."""
+        sys.meta_path.remove(cls)
+        site.main()
+        for finder in list(sys.meta_path):
+            found = finder.find_spec(name, path, target)
+            if found is not None:
+                return found
+        return None
+
+
+def prepare(*, all_of_it: bool) -> None:
+    """Make the interpreter one with `exit` and installed packages.
+
+    With a network everything is there at once: certificates and proxies may be set up by them.
+    """
+    if all_of_it:
+        site.main()
+    else:
+        site.setquit()
+        sys.meta_path.append(Installed)
 
 
 def call(asked: dict[str, Any]) -> Any:
@@ -43,4 +81,4 @@ def call(asked: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[-1]))
