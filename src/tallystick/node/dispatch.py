@@ -135,6 +135,7 @@ class Running:
     task: asyncio.Task[None] | None = None
     given: Job | None = None
     progress: int = 0
+    begun: bool = False
 
 
 class Dispatch:
@@ -307,6 +308,7 @@ class Dispatch:
 
     async def _run(self, run: Running) -> None:
         job, lane = run.job, run.lane
+        run.begun = True
         shelf = Shelf(job.world, self._sink.blob)
         started_ns = self._sink.now_ns()
         outcome: Outcome | None = None
@@ -318,13 +320,18 @@ class Dispatch:
         except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
             outcome = crash_of(why)
         finally:
-            lane.running -= 1
-            if self.running.get((job.world, job.intent)) is run:
-                del self.running[job.world, job.intent]
+            self._leave(run)
         if outcome is not None:
             self._end(Ended(job, outcome, started_ns, self._sink.now_ns(), shelf.put_now))
         if lane.waiting:
             self._next(lane)
+
+    def _leave(self, run: Running) -> None:
+        """A job gives its slot back."""
+        run.lane.running -= 1
+        key = (run.job.world, run.job.intent)
+        if self.running.get(key) is run:
+            del self.running[key]
 
     async def _perform(self, run: Running, shelf: Shelf) -> Outcome:
         params = canon.decode(run.job.params)
@@ -382,6 +389,9 @@ class Dispatch:
         if run.task is None or run.task.done():
             return
         run.task.cancel()
+        if not run.begun:  # cancelled now, its task never comes so far as to leave by itself
+            self._leave(run)
+            self._next(run.lane)
         if run.given is not None:
             parting = self._loop.create_task(self._part(run.lane.executor, run.given))
             self._parting[parting] = None

@@ -72,6 +72,7 @@ class Ops:
         runner = self._node.modules(blobs)
         if from_seq:
             start = world_at(reader, world, runner, seq=from_seq)
+            start.read_only = start.frozen  # a past is only looked at; this one takes what came
         else:
             start = open_world(reader.lineage(world)[-1].world, [], blobs, runner)
         begin = start.seq
