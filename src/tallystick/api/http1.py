@@ -228,6 +228,7 @@ class Connection(asyncio.Protocol):
             message.keep = False
         elif parser.should_upgrade():
             message.refused = Rejected("there is nothing to upgrade to", code="request.malformed")
+            message.keep = False  # what follows is no HTTP
         self._head_size = 0
         self._admit(message)
         if message.headers.get(b"expect", b"").lower() == b"100-continue":
@@ -369,9 +370,17 @@ class Connection(asyncio.Protocol):
         self._since_s = self._shared.now_s
 
     def _leave(self, why: TallyError) -> None:
-        """Say why, and take no more."""
+        """Say why, and take no more; whoever is left already has its answer."""
+        if self._phase is Phase.LEAVING:
+            return
         message = Message()
         message.keep = False
+        if self._phase is Phase.BUSY:
+            # Said at once it would be taken for the answer to what runs.
+            message.refused, self._now = why, None
+            self._ahead.append(message)
+            self._transport.pause_reading()
+            return
         self._write(message, problem(why))
         self._depart()
 

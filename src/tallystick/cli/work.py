@@ -98,7 +98,9 @@ class Worker:
             return []
         try:
             found = asking.result()
-        except Unavailable as why:
+        except TallyError as why:
+            if why.exit_code != Unavailable.exit_code:
+                raise  # not a matter of waiting: what is asked for, or who asks, is refused
             self._say(f"{why.code}: {why.message}; trying again")
             await asyncio.sleep(PAUSE_S)
             return []
