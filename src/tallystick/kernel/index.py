@@ -244,6 +244,10 @@ class Nodes:
             self._keep(digest, node)
         return node
 
+    def peek(self, digest: bytes) -> Node:
+        """The same for whoever reads much and needs none of it again: it is not remembered."""
+        return self._cache.get(digest) or parse_node(self._bytes(digest))
+
     def value(self, digest: bytes, path: bytes) -> bytes | None:
         """The value of a leaf if it is the one of a path; its bytes up to there are known then."""
         data = self._bytes(digest)
@@ -312,3 +316,30 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
         reached = done + "0123456789abcdef"[way]
         if reached >= after[: len(reached)]:
             yield from _scan(nodes, kid[:32], reached, after)
+
+
+def tails(nodes: Nodes, root: bytes, start: str) -> list[bytes]:
+    """The last two bytes of every path that begins with these nibbles, in order of path."""
+    found: list[bytes] = []
+    if root != EMPTY:
+        _gather(nodes, root, "", (start, found))
+    return found
+
+
+def _gather(nodes: Nodes, digest: bytes, done: str, wanted: tuple[str, list[bytes]]) -> None:
+    start, found = wanted
+    node = nodes.peek(digest)
+    if isinstance(node, Leaf):
+        if node.path.startswith(start):
+            found.append(bytes.fromhex(node.path[-4:]))
+        return
+    done += node.skip
+    for way in range(16):
+        kid = node.kid(way)
+        reached = done + "0123456789abcdef"[way]
+        if kid is None or reached[: len(start)] != start[: len(reached)]:
+            continue
+        if kid[32:] != NO_HINT and len(reached) >= len(start):
+            found.append(kid[32:])  # a leaf, whose hint is all that is asked for
+        else:
+            _gather(nodes, kid[:32], reached, wanted)

@@ -86,6 +86,11 @@ def prepare(world: World, most: int, least: int, *, hurry: bool = False) -> bool
     return False
 
 
+def learn(world: World, most: int) -> bool:
+    """Learn what some more of the cells' indexes hold; False when all of it is known."""
+    return any(store.learn(most) for store in world.cells.values())
+
+
 def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
     roots: dict[str, bytes] = {}

@@ -19,8 +19,9 @@ from collections.abc import Callable, Collection, Iterator
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
-from tallystick.kernel.index import EMPTY, Nodes, lookup, scan
+from tallystick.kernel.index import EMPTY, Nodes, lookup, scan, tails
 from tallystick.kernel.index_change import Written, change
+from tallystick.kernel.presence import REGIONS, Presence
 
 T = TypeVar("T")
 CHUNK: Final = 256  # of a calendar are loaded at a time; nobody is served meanwhile
@@ -42,6 +43,7 @@ class Store(Generic[T]):
     """Entries of one kind by key, with a codec to and from leaf values.
 
     `path_of` gives the path of a key in the index; it is asked only when the index is.
+    One that is `filtered` has paths that are digests, and knows which of them it has not.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class Store(Generic[T]):
         "_most",
         "_nodes",
         "_path_of",
+        "_presence",
         "_round",
         "_rounds",
         "_touched",
@@ -72,6 +75,7 @@ class Store(Generic[T]):
         root: bytes = EMPTY,
         cache: int = 4096,
         path_of: Callable[[bytes], bytes] = _same,
+        filtered: bool = False,
     ) -> None:
         self._nodes = nodes
         self._encode = encode
@@ -83,6 +87,7 @@ class Store(Generic[T]):
         self._touched: dict[bytes, int] | None = None
         self._marked = 0
         self.root = root
+        self._presence = Presence(whole=root == EMPTY) if filtered else None
         self._absent: bytes | None = None  # the last key that the index did not have
         # What of the delta stands in the root `ahead` as it is now, and what is to be merged next.
         self.ahead: bytes | None = None
@@ -107,7 +112,11 @@ class Store(Generic[T]):
         if found is not None:
             hot.move_to_end(key)
             return found
-        value = lookup(self._nodes, self.root, self._path_of(key))
+        path, presence = self._path_of(key), self._presence
+        if presence is not None and presence.lacks(path):
+            self._absent = key
+            return None
+        value = lookup(self._nodes, self.root, path)
         if value is None:
             self._absent = key
             return None
@@ -193,6 +202,8 @@ class Store(Generic[T]):
             path_of(key): None if (entry := delta[key]) is None else encode(entry, beside)
             for key in keys
         }
+        if self._presence is not None:
+            self._presence.add(changes)  # before any root holds them, whether one ever will or not
         made = change(self._nodes, root, changes)
         made.nodes.update(beside)
         return made
@@ -222,6 +233,17 @@ class Store(Generic[T]):
         self.ahead = made.root
         merged.update(dict.fromkeys(keys))
         return made
+
+    def learn(self, most: int) -> bool:
+        """Learn what some more of the index holds; False when all of it is known."""
+        presence = self._presence
+        if presence is None or presence.upto == REGIONS:
+            return False
+        while most > 0 and presence.upto < REGIONS:
+            found = tails(self._nodes, self.root, f"{presence.upto:04x}")
+            presence.learn(found)
+            most -= 1 + len(found)
+        return True
 
     def mark(self, seq: int) -> None:
         """Begin to note what is touched after the snapshot recorded at `seq` was computed."""

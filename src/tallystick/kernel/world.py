@@ -189,6 +189,7 @@ class World:
             root=root,
             cache=self.settings.cell_cache,
             path_of=canon.digest_of,
+            filtered=True,
         )
 
     def cell(self, ident: tuple[str, bytes]) -> Cell | None:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from tallystick.errors import JournalCorrupt
 from tallystick.journal.base import Head
-from tallystick.kernel.snapshot import prepare
+from tallystick.kernel.snapshot import learn, prepare
 from tallystick.node.driver import Driver
 from tallystick.values import canon
 
@@ -18,6 +19,7 @@ _LONG: Final = 1_000
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
 _HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
+_LEARNED: Final = 64  # cells at a time: some twenty nodes are read, as long as a commit syncs
 _CROWD: Final = 1024  # so many blobs of one that is overdue: a flood would outrun the disk
 
 
@@ -34,6 +36,7 @@ class Hosted:
         "clock_after_ns",
         "driver",
         "hurries",
+        "learns",
         "parts_after_ns",
         "reopen",
         "rests_until_ns",
@@ -53,6 +56,7 @@ class Hosted:
         self.busy_ns = 0  # when it recorded something last
         self.hurries = False  # a snapshot that is overdue is on its way
         self.admitted = 0  # how many commits had landed when new events were taken last
+        self.learns = True  # there may be cells that it does not know of yet
         self.parts_after_ns = 0  # when the next part of a snapshot may be done
         self.staged_ns = 0
         self.clock_after_ns = 0
@@ -104,6 +108,13 @@ class Hosted:
         now_ns = time.monotonic_ns()
         self.parts_after_ns = now_ns + (now_ns - begun_ns) * (1 if least < part else _RESTS)
         return done
+
+    def learn(self) -> None:
+        """Learn some more of what the world's indexes hold, so that new cells are quickly told."""
+        try:
+            self.learns = learn(self.driver.world, _LEARNED)
+        except JournalCorrupt:
+            self.learns = False  # whoever needs what is lost will say so; nobody does yet
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

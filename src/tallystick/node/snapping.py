@@ -73,6 +73,8 @@ class Snapping:
             near = rested and hosted.lacks(self._rhythm.snapshot_every // 2)
             if near and self._hands.may(hosted):
                 self._prepared(hosted, self._rhythm.prepared)
+            elif hosted.learns:
+                hosted.learn()
 
     def take(self, hosted: Hosted) -> bool:
         """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""

@@ -1,0 +1,155 @@
+"""The filter before the index: it saves looking, and is never wrong about what is there."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallystick.kernel.index import EMPTY, Nodes, tails
+from tallystick.kernel.index_change import change
+from tallystick.kernel.presence import REGIONS, Presence
+from tallystick.kernel.store import Store
+from tests.kernel.blobs import Shelf
+
+PATHS = [sha256(bytes([i])).digest() for i in range(40)]
+
+
+def put(value: bytes, _beside: dict[bytes, bytes]) -> bytes:
+    return value
+
+
+def same(value: bytes) -> bytes:
+    return value
+
+
+class Filtered:
+    """A filtered store and a plain dictionary with the same entries."""
+
+    def __init__(self) -> None:
+        self.shelf = Shelf()
+        self.store = self.opened(EMPTY)
+        self.model: dict[bytes, bytes] = {}
+        self.seq = 0
+
+    def opened(self, root: bytes) -> Store[bytes]:
+        return Store(Nodes(self.shelf), put, same, root=root, cache=1, filtered=True)
+
+    def act(self, kind: str, path: bytes) -> None:
+        """One step; what is dirty is promoted before the store is opened again."""
+        if kind == "put":
+            self.store.put(path, path[:1])
+            self.model[path] = path[:1]
+        elif kind == "remove":
+            self.store.remove(path)
+            self.model.pop(path, None)
+        elif kind == "learn":
+            self.store.learn(20_000)
+        else:
+            self.promote()
+            if kind == "open":
+                self.store = self.opened(self.store.root)
+
+    def promote(self) -> None:
+        made = self.store.written()
+        self.shelf.add(made.nodes)
+        self.seq += 1
+        keys = list(self.store.delta)
+        self.store.mark(self.seq)
+        self.store.promote(made.root, keys, self.seq)
+
+
+KINDS = st.sampled_from(["put", "put", "put", "remove", "promote", "learn", "open"])
+
+
+@pytest.mark.clause("K-41")
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(KINDS, st.sampled_from(PATHS)), max_size=40))
+def test_a_filtered_store_holds_what_was_put(steps: list[tuple[str, bytes]]) -> None:
+    """KN-11: whatever is promoted, learned or opened again, every entry is found, and no other."""
+    kept = Filtered()
+    for step in steps:
+        kept.act(*step)
+        assert {path: kept.store.get(path) for path in PATHS} == {
+            path: kept.model.get(path) for path in PATHS
+        }
+
+
+def filled(count: int) -> tuple[Nodes, bytes, list[bytes]]:
+    """An index of so many entries."""
+    shelf = Shelf()
+    paths = [sha256(b"%d" % i).digest() for i in range(count)]
+    made = change(Nodes(shelf), EMPTY, dict.fromkeys(paths, b"v"))
+    shelf.add(made.nodes)
+    return Nodes(shelf), made.root, paths
+
+
+@pytest.mark.parametrize("start", ["", "7", "0a", "1f3", "00ff"])
+def test_the_ends_of_the_paths_of_a_region(start: str) -> None:
+    """Every path that begins so is told by its last two bytes, wherever its leaf hangs."""
+    nodes, root, paths = filled(3_000)
+    wanted = sorted(path for path in paths if path.hex().startswith(start))
+    assert tails(nodes, root, start) == [path[-2:] for path in wanted]
+    assert tails(nodes, EMPTY, start) == []
+
+
+def test_a_leaf_whose_path_ends_in_zeros_is_told_too() -> None:
+    """Its hint is that of a branch, so it is read."""
+    shelf = Shelf()
+    paths = [bytes([first]) * 30 + bytes(2) for first in (1, 2)]
+    made = change(Nodes(shelf), EMPTY, dict.fromkeys(paths, b"v"))
+    shelf.add(made.nodes)
+    assert tails(Nodes(shelf), made.root, "0101") == [bytes(2)]
+
+
+def test_new_entries_are_hardly_ever_looked_for(subtests: pytest.Subtests) -> None:
+    """Of 20,000 absent paths at most two in a hundred are taken for others; none of those there."""
+    nodes, root, paths = filled(20_000)
+    whole = Presence(whole=True)
+    whole.add(paths)
+    learned = Presence(whole=False)
+    while learned.upto < REGIONS:
+        learned.learn(tails(nodes, root, f"{learned.upto:04x}"))
+    others = [sha256(b"other %d" % i).digest() for i in range(20_000)]
+    for name, presence in (("whole", whole), ("learned", learned)):
+        with subtests.test(name):
+            assert not any(map(presence.lacks, paths))
+            assert sum(map(presence.lacks, others)) > 0.96 * len(others)
+
+
+def test_nothing_is_said_of_a_region_that_is_not_known() -> None:
+    """An index that was opened is looked at until it is learned."""
+    presence = Presence(whole=False)
+    assert not any(map(presence.lacks, PATHS))
+    presence.add(PATHS[:1])
+    presence.learn([])
+    assert presence.lacks(bytes(32))
+    assert not any(map(presence.lacks, PATHS))
+
+
+def test_what_is_on_its_way_is_known_before_it_arrives() -> None:
+    """A region that is learned between writing a snapshot and promoting it misses nothing."""
+    kept = Filtered()
+    kept.act("put", PATHS[0])
+    kept.act("open", b"")
+    kept.store.put(PATHS[1], b"1")
+    made = kept.store.written()
+    kept.shelf.add(made.nodes)
+    kept.store.mark(2)
+    while kept.store.learn(20_000):
+        pass
+    kept.store.promote(made.root, [PATHS[1]], 2)
+    assert [kept.store.get(path) for path in PATHS[:3]] == [PATHS[0][:1], b"1", None]
+
+
+def test_a_whole_store_reads_nothing_for_a_new_entry() -> None:
+    """What is not there is told without a single node, also right after a snapshot."""
+    kept = Filtered()
+    for path in PATHS[:30]:
+        kept.act("put", path)
+    kept.act("promote", b"")
+    read = kept.shelf.reads
+    assert [kept.store.get(path) for path in PATHS[30:]] == [None] * 10
+    assert kept.shelf.reads == read
