@@ -18,6 +18,12 @@ metadata: {name: signal}
 workflow:
   - {step: a, tool: {kind: wait, signal: go}}
 """
+ASKS = """apiVersion: tally/v1
+kind: Playbook
+metadata: {name: asks}
+workflow:
+  - {step: a, tool: {kind: human, prompt: "May it go out?"}}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +90,20 @@ def test_a_signal_goes_to_a_task_that_waits(folder: Path) -> None:
     said("patch", name, "--signal", "go", "--value", '{"n": 3}')
     seen = said("show", name)
     assert (seen["status"], '{"n": 3}' in json.dumps(seen)) == ("success", True)
+
+
+@pytest.mark.parametrize("words", [("signal.yaml",), ("asks.yaml",)])
+def test_a_run_that_only_others_can_help_gives_the_files_back(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    """PB-20: alone in a folder the command says what it waits for and ends; it goes on later."""
+    Path("signal.yaml").write_text(SIGNAL, "utf-8")
+    Path("asks.yaml").write_text(ASKS, "utf-8")
+    seen = said("run", *words, code=1)
+    assert (seen["status"], len(seen["lacks"])) == ("running", 1)
+    lines = run("run", *words, code=1).out.splitlines()
+    assert lines[-1].startswith("  hint: it goes on under `tally serve`")
+    assert lines[-2] == f"  {seen['lacks'][0]}"
 
 
 @pytest.mark.clause("X-24")

@@ -139,6 +139,13 @@ def test_a_command_asks_for_a_run_of_one_target(tmp_path: Path) -> None:
         live.close()
 
 
+@pytest.mark.clause("F-01")
+def test_a_command_needs_no_running_node(place: Place) -> None:
+    """08 section 6: a command that opens the files itself knows the reactions that are in them."""
+    told = place.json("reaction", "run", "page")
+    assert (told["reaction"], len(told["triggers"])) == ("page", 1)
+
+
 # ---- workspaces -------------------------------------------------------------------------------
 
 

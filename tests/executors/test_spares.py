@@ -179,6 +179,22 @@ def main():
     asyncio.run(main())
 
 
+def test_a_program_has_no_rights_of_the_launcher(tmp_path: Path):
+    """A node of root lets the launcher become somebody else; the code itself may not any more."""
+    code = """
+def main():
+    with open("/proc/self/status") as file:
+        lines = dict(line.rstrip().split(":", 1) for line in file)
+    return [int(lines[name], 16) for name in ("CapEff", "CapPrm", "CapAmb")]
+"""
+
+    async def main() -> None:
+        async with pythons(tmp_path) as executor:
+            assert await results(executor, [code] * 2) == [[0, 0, 0]] * 2
+
+    asyncio.run(main())
+
+
 def test_installed_packages_are_found_when_one_is_wanted(tmp_path: Path):
     """Their places come with the first name that the standard library has not."""
     code = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -236,6 +237,31 @@ def test_a_full_log_waits_for_those_who_read(tmp_path: Path) -> None:
         assert all(other.result() for other in others)
     assert (tmp_path / "tally.db-wal").stat().st_size < 64 * 1024 * 1024
     journal.close()
+
+
+@pytest.mark.invariant("I42")
+def test_a_log_that_is_in_the_file_begins_anew_before_it_is_full(tmp_path: Path) -> None:
+    """AT-32: cutting finds nearly nothing to copy, and what is written over stays readable."""
+    journal = SqliteJournal(tmp_path)
+    Writer(journal).write(1)
+    wal, largest, sizes = tmp_path / "tally.db-wal", 0, []
+    for turn in range(500):
+        data = turn.to_bytes(2, "big") * (1 << 16)
+        head = journal.head(WORLD)
+        name = turn.to_bytes(32, "big")
+        journal.append(Append(WORLD, frames(WORLD, head, [1]), head, {name: data}))
+        if journal.wal_waits:
+            journal.bring_home()
+        largest = max(largest, wal.stat().st_size)
+        sizes.append(journal.wal_checkpoint())
+    assert largest < 40 * 1024 * 1024
+    assert sum(later < sooner for sooner, later in pairwise(sizes)) >= 1, "it began anew"
+    journal.close()
+    again = SqliteJournal(tmp_path)
+    reader = again.reader()
+    assert len(list(reader.read(WORLD))) == 501
+    reader.close()
+    again.close()
 
 
 @pytest.mark.invariant("I42")

@@ -148,6 +148,11 @@ class LiveCall:
         body = self.reply(request).body
         return json.loads(body) if body else None
 
+    @property
+    def alone(self) -> bool:
+        """True when nobody else can reach the node while this command runs."""
+        return self.client().alone
+
     def pause(self, seconds: float) -> None:
         """Let time pass before asking again."""
         self.client().pause(seconds)

@@ -24,7 +24,12 @@ TIMEOUT_S: Final = 120.0
 
 
 class Client(Protocol):
-    """Whoever answers requests."""
+    """Whoever answers requests; one that is `alone` keeps all others from the files meanwhile."""
+
+    @property
+    def alone(self) -> bool:
+        """True when the node lives in this command."""
+        ...
 
     def ask(self, request: Request) -> Reply:
         """One request, one reply."""
@@ -49,6 +54,8 @@ class Client(Protocol):
 
 class SocketClient:
     """A node behind an address; one connection, kept between requests."""
+
+    alone = False
 
     def __init__(self, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
         parts = urlsplit(url)

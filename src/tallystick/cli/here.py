@@ -67,6 +67,8 @@ def modules_of(config: Config | None = None, *, check_all: bool = False) -> Modu
 class HereClient:
     """A node that lives as long as one command."""
 
+    alone = True
+
     def __init__(self, config: Config, *, passive: bool) -> None:
         self._loop = asyncio.Runner()
         try:
@@ -112,6 +114,8 @@ _BESIDE_S: Final = 1.0  # a command that does not wait answers nobody
 
 class _Beside:
     """Asks the node of a command from another thread; it answers while the command waits."""
+
+    alone = True
 
     def __init__(self, client: HereClient, loop: asyncio.AbstractEventLoop, api: Api) -> None:
         self._client = client

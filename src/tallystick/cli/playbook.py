@@ -49,6 +49,13 @@ from tallystick.values import canon
 _ALL: Final = W + "/executions"
 _ONE: Final = _ALL + "/{execution}"
 _LOOK_S: Final = 0.1
+# Why an effect is open that nothing under way will end.
+_STANDS: Final[Mapping[str, str]] = {
+    "person": "a person has to answer (`tally ask ls`)",
+    "held": "a person has to decide (`tally gov ls`)",
+    "no_executor": "no executor of this node performs it (`enabled` under [executors])",
+}
+_ON: Final = "it goes on under `tally serve`, where others can answer"
 # What people are told while they wait.
 _LIVE: Final = frozenset(
     [
@@ -140,14 +147,32 @@ def _played(call: Any, options: Options) -> Done:
 
 def _watched(call: Any, path: str) -> dict[str, Any]:
     """Look at an execution until it is over or waits, and tell people what happens meanwhile."""
-    after = ""
+    after, stood, as_of = "", False, -1
     while True:
         seen: dict[str, Any] = call.ask(Request("GET", path))
         if not call.console.quiet:
             after = _told(call, path, after)
         if seen["status"] not in ("running", "final"):
             return seen
+        if not stood and seen["as_of"] == as_of and (lacks := _missing(call, seen)):
+            if call.alone:  # nobody can bring it while this command has the files
+                return {**seen, "lacks": lacks, "hint": _ON}
+            stood = True
+            for text in lacks:
+                call.say(text)
+        as_of = seen["as_of"]
         call.pause(_LOOK_S)
+
+
+def _missing(call: Any, seen: Mapping[str, Any]) -> list[str]:
+    """What an execution waits for that comes from somebody; nothing while anything is under way."""
+    page = call.ask(Request("GET", filled(W + "/effects", call, {}), {"limit": 1000}))
+    rows = [row for row in page["items"] if row["key"] == seen["execution"]]
+    if any(row["why"] not in _STANDS for row in rows):
+        return []
+    asked = [f"{row['effect']} waits: {_STANDS[row['why']]}" for row in rows]
+    signals = [row for row in seen["waiting"] if row["for"] == "signal"]
+    return asked + [f"{row['step']} waits for the signal {row['name']}" for row in signals]
 
 
 def _told(call: Any, path: str, after: str) -> str:

@@ -58,6 +58,10 @@ def execution(console: Console, value: Any) -> None:
     for row in value.get("waiting", ()):
         why = row.get("why") or row.get("name") or row.get("child") or ""
         console.print(f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False)
+    if "lacks" in value:
+        for text in value["lacks"]:
+            console.print(f"  {text}", markup=False)
+        console.print(f"  hint: {value['hint']}", markup=False)
 
 
 def _lacking(row: Any) -> list[str]:

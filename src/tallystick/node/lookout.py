@@ -227,6 +227,8 @@ class Lookout:
             batch = None  # nothing was ever seen, so there is nothing to hold back
         if batch is not None:
             await self._reload(batch.after)
+        elif self._asked and not self.loaded:  # right after a start, before anything was looked at
+            await self._reload(self.watcher.known)
         asked, self._asked = self._asked, []
         try:
             told = await self._observe(batch, [command for command, _ in asked])
