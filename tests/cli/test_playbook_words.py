@@ -59,6 +59,19 @@ def test_findings_stand_with_their_place_and_hint(folder: Path) -> None:
 
 
 @pytest.mark.clause("N-01")
+def test_what_goes_into_a_pipe_is_not_broken_into_lines(folder: Path) -> None:
+    """PB-18: a line is a line however long it is, so that a drawing can be read by others."""
+    long = "a" * 150
+    arc = f'next: {{arcs: [{{step: report, when: "{{{{ ctx.{long} }}}}"}}]}}'
+    text = GATE.replace("    tool: {kind: noop}\n", f"    tool: {{kind: noop}}\n    {arc}\n")
+    Path("long.yaml").write_text(text, "utf-8")
+    assert any(long in line for line in run("graph", "long.yaml").out.splitlines())
+    Path(f"{long}.yaml").write_text(GATE + "colour: red\n", "utf-8")
+    lines = run("check", f"{long}.yaml", code=2).out.splitlines()
+    assert any(line.startswith(f"{long}.yaml:12:1 error P105 ") for line in lines)
+
+
+@pytest.mark.clause("N-01")
 def test_a_file_is_drawn_or_it_is_said_why_not(folder: Path) -> None:
     """PB-18: the drawing as plain text; what cannot be read is told like a check tells it."""
     assert run("graph", "gate.yaml").out.startswith('flowchart TD\n  s0["gate (admit)"]\n')

@@ -140,9 +140,11 @@ def test_a_command_asks_for_a_run_of_one_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("F-01")
-def test_a_command_needs_no_running_node(place: Place) -> None:
+def test_a_command_needs_no_running_node(tmp_path: Path) -> None:
     """08 section 6: a command that opens the files itself knows the reactions that are in them."""
-    told = place.json("reaction", "run", "page")
+    here = Place(tmp_path)
+    here.begin()
+    told = here.json("reaction", "run", "page")
     assert (told["reaction"], len(told["triggers"])) == ("page", 1)
 
 

@@ -13,7 +13,7 @@ from tallystick.cli.work_line import Line, Place
 from tallystick.executors.base import Failed, Job, Ok, Outcome, Report
 from tallystick.values import canon
 from tests.cli.board import Board, Shift, job
-from tests.cli.stand_in import refusing, stand_in
+from tests.cli.stand_in import SILENCE, Said, refusing, stand_in
 
 CANARY = "canary-5e1c7a90"
 KEY = {"$tag": "secret", "$value": {"alias": "shop/api", "version": 1}}
@@ -55,6 +55,44 @@ def test_blobs_go_both_ways(tmp_path: Path) -> None:
     assert told["usage"] == {"tokens": 12}
     order = [verb for verb, _ in board.brought if verb in ("blobs", "receipt")]
     assert (order, board.told("blobs")) == (["blobs", "receipt"], [b"made here"])
+
+
+@pytest.mark.clause("K-27")
+@pytest.mark.parametrize("away", [SILENCE, refusing("node.busy", 503, "Busy")])
+def test_work_is_not_lost_by_a_node_that_is_away_when_it_is_done(
+    tmp_path: Path, away: Said
+) -> None:
+    """04 section 10: what the work made is brought again until it is taken, then its receipt."""
+    board = Board(job())
+    board.script("blobs", away, away)
+
+    async def act(given: Job, _report: Report) -> Outcome:
+        return Ok({"page": given.blobs.put(b"made here")})
+
+    shift = Shift(board, act, tmp_path)
+    shift.until(settled)
+    assert receipt(shift)["payload"] == {"page": canon.hash_of(b"made here")}
+    assert board.told("blobs") == [b"made here"] * 3
+    assert len(shift.hands.begun) == 1
+
+
+def test_work_that_cannot_be_read_is_not_begun_and_said(tmp_path: Path) -> None:
+    """A node that refuses what the params name: nothing outside is touched, the next job is."""
+    held = canon.hash_of(b"invoice")
+    board = Board(job("one", params={"file": held}), job("two"))
+    board.blobs[held] = b""
+    speak = board.speak
+    board.speak = lambda asked: (  # type: ignore[method-assign]  # this node guards its blobs
+        refusing("auth.scope", 403) if asked.method == "GET" else speak(asked)
+    )
+
+    async def act(_given: Job, _report: Report) -> Outcome:
+        return Ok({})
+
+    shift = Shift(board, act, tmp_path)
+    shift.until(lambda shift: shift.settled and len(shift.said) > 1)
+    assert shift.hands.begun == ["two"]
+    assert "not begun: auth.scope: no" in shift.said
 
 
 def test_a_blob_that_may_not_be_read_is_a_refusal() -> None:

@@ -117,9 +117,9 @@ def report(console: Console, value: Any) -> None:
     for each in value["checked"]:
         what = f"{each['nodes']} nodes, {each['edges']} edges, {each['moves']} moves"
         whole = "complete: true" if each["complete"] else f"cut at {', '.join(each['cut'])}"
-        console.print(escape(f"{each['workflow']}: {what}, {whole}"))
+        console.print(escape(f"{each['workflow']}: {what}, {whole}"), soft_wrap=True)
         for broken in each["violations"]:
-            console.print(escape(f"  {broken['law']}: {broken['detail']}"))
+            console.print(escape(f"  {broken['law']}: {broken['detail']}"), soft_wrap=True)
     if value["tests"]:
         console.print(escape(value["tests"]), soft_wrap=True)
 

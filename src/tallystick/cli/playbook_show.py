@@ -17,15 +17,19 @@ def findings(console: Console, value: Any) -> None:
     """Each finding with its place and its hint, and the verdict."""
     for row in value["findings"]:
         place = f"{row['file']}:{row['line']}:{row['col']}"
-        console.print(f"{place} {row['severity']} {row['code']} {row['message']}", markup=False)
-        console.print(f"    {row['hint']}", markup=False)
+        console.print(
+            f"{place} {row['severity']} {row['code']} {row['message']}",
+            markup=False,
+            soft_wrap=True,
+        )
+        console.print(f"    {row['hint']}", markup=False, soft_wrap=True)
     console.print("ok" if value["ok"] else "refused")
 
 
 def text(console: Console, value: Any) -> None:
     """A drawing, or why there is none."""
     if "text" in value:
-        console.print(value["text"], markup=False, end="")
+        console.print(value["text"], markup=False, soft_wrap=True, end="")
     else:
         findings(console, value)
 
@@ -35,33 +39,47 @@ def execution(console: Console, value: Any) -> None:
     if "execution" not in value:
         show.fields(console, value)
         return
-    console.print(f"{value['execution']}: {value.get('status', 'begun')}", markup=False)
+    console.print(
+        f"{value['execution']}: {value.get('status', 'begun')}", markup=False, soft_wrap=True
+    )
     for step, runs in value.get("step_runs", {}).items():
         loops = value["iterations"].get(step)
         more = "" if loops is None else f", {loops} iterations"
-        console.print(f"  {step}: {runs} runs{more}", markup=False)
+        console.print(f"  {step}: {runs} runs{more}", markup=False, soft_wrap=True)
     for row in value.get("failures", ()):
         state = "handled" if row["handled"] else "failed"
-        console.print(f"  {row['step']} {state}: {row['code']} {row['message']}", markup=False)
+        console.print(
+            f"  {row['step']} {state}: {row['code']} {row['message']}", markup=False, soft_wrap=True
+        )
     lacking = sorted({kind for row in value.get("failures", ()) for kind in _lacking(row)})
     if lacking:
-        console.print(f"  hint: allow it with --allow {','.join(lacking)}", markup=False)
+        console.print(
+            f"  hint: allow it with --allow {','.join(lacking)}", markup=False, soft_wrap=True
+        )
     for row in value.get("grants", ()):
         end = "" if row["revoked"] is None else f", revoked: {row['revoked']}"
-        console.print(f"  may use {row['kind']} by {row['name']}{end}", markup=False)
+        console.print(
+            f"  may use {row['kind']} by {row['name']}{end}", markup=False, soft_wrap=True
+        )
     for row in value.get("pending", ()):
-        console.print(f"  {row['token']} waits at the gate of {row['step']}:", markup=False)
+        console.print(
+            f"  {row['token']} waits at the gate of {row['step']}:", markup=False, soft_wrap=True
+        )
         for rule in row["rules"]:
-            console.print(f"    {rule['when']} -> allow {rule['allow']}", markup=False)
+            console.print(
+                f"    {rule['when']} -> allow {rule['allow']}", markup=False, soft_wrap=True
+            )
         for name, held in row["waits"].items():
-            console.print(f"    {name} is {json.dumps(held)}", markup=False)
+            console.print(f"    {name} is {json.dumps(held)}", markup=False, soft_wrap=True)
     for row in value.get("waiting", ()):
         why = row.get("why") or row.get("name") or row.get("child") or ""
-        console.print(f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False)
+        console.print(
+            f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False, soft_wrap=True
+        )
     if "lacks" in value:
         for text in value["lacks"]:
-            console.print(f"  {text}", markup=False)
-        console.print(f"  hint: {value['hint']}", markup=False)
+            console.print(f"  {text}", markup=False, soft_wrap=True)
+        console.print(f"  hint: {value['hint']}", markup=False, soft_wrap=True)
 
 
 def _lacking(row: Any) -> list[str]:
@@ -78,4 +96,6 @@ def events(console: Console, value: Any) -> None:
     for row in value["items"]:
         unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
         place = f"{row['step'] or ''}{unit} {row['token'] or ''}"
-        console.print(f"{row['seq']:>7} {row['event_type']:26} {place}", markup=False)
+        console.print(
+            f"{row['seq']:>7} {row['event_type']:26} {place}", markup=False, soft_wrap=True
+        )

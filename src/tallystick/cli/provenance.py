@@ -58,9 +58,15 @@ def _verify(call: Call, options: Options) -> Done:
 def _show_verified(console: Console, value: Any) -> None:
     if value["first_broken"] is not None:
         broken = value["first_broken"]
-        console.print(f"broken: {broken['kind']} {broken['id']}: {broken['why']}", markup=False)
+        console.print(
+            f"broken: {broken['kind']} {broken['id']}: {broken['why']}",
+            markup=False,
+            soft_wrap=True,
+        )
     checked = ", ".join(f"{count} {kind}" for kind, count in value["checked"].items() if count)
-    console.print(f"{'ok' if value['ok'] else 'no'}: {checked or 'nothing'}", markup=False)
+    console.print(
+        f"{'ok' if value['ok'] else 'no'}: {checked or 'nothing'}", markup=False, soft_wrap=True
+    )
 
 
 def _export(call: Call, options: Options) -> Done:

@@ -113,7 +113,11 @@ class Worker:
         if not await self._still_ours(path, asked_s):
             return
         started_ns = time.time_ns()
-        held = Held(await self._fetched(leased))
+        try:
+            held = Held(await self._fetched(leased))
+        except TallyError as why:
+            self._say(f"not begun: {why.code}: {why.message}")
+            return
         job = _job(leased, held)
         doing = asyncio.ensure_future(self._perform(job, path, request_of(leased)))
         renewing = asyncio.ensure_future(self._renew(path, job, doing))
@@ -232,17 +236,19 @@ class Worker:
         }
         if usage is not None:
             body["usage"] = dict(usage)
-        for data in held.new.values():
-            await self._line.keep(job.world, data)
-        await self._deliver(path, job, body)
+        await self._deliver(path, job, body, list(held.new.values()))
 
-    async def _deliver(self, path: str, job: Job, body: dict[str, Any]) -> None:
-        """Send the receipt until somebody has answered; the same one again changes nothing."""
+    async def _deliver(self, path: str, job: Job, body: dict[str, Any], blobs: list[bytes]) -> None:
+        """Send the receipt until somebody has answered; the same one again changes nothing.
+
+        What it names goes before it: the work is done, and must not be done again for a node that
+        was away just then.
+        """
         while True:
             try:
+                for data in blobs:
+                    await self._line.keep(job.world, data)
                 await self._line.post(f"{path}/receipt", body)
-            except Unavailable:
-                await asyncio.sleep(PAUSE_S)
             except TallyError as why:
                 if why.exit_code == Unavailable.exit_code:
                     await asyncio.sleep(PAUSE_S)

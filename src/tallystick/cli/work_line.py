@@ -39,19 +39,11 @@ class Line:
 
     async def post(self, path: str, body: Any) -> Any:
         """One POST; None for an empty answer; raises what the node refused."""
-        try:
-            reply = await self._http.post(
-                path, content=canon.encode(body), headers={"Content-Type": CBOR}
-            )
-        except httpx.HTTPError as why:
-            raise Unavailable(
-                f"no node answers: {why or type(why).__name__}", code="node.unreachable"
-            ) from why
-        return _answer(reply)
+        return _answer(await self._sent("POST", path, CBOR, canon.encode(body)))
 
     async def blob(self, world: str, hash_text: str) -> bytes | None:
         """A blob of the world, or None."""
-        reply = await self._http.get(f"/v1/worlds/{world}/blobs/{hash_text}")
+        reply = await self._sent("GET", f"/v1/worlds/{world}/blobs/{hash_text}")
         if reply.status_code == 404:
             return None
         if reply.status_code >= 400:
@@ -60,8 +52,20 @@ class Line:
 
     async def keep(self, world: str, body: bytes) -> None:
         """Put a blob where the receipt that names it will look for it."""
-        headers = {"Content-Type": "application/octet-stream"}
-        _answer(await self._http.put(f"/v1/worlds/{world}/blobs", content=body, headers=headers))
+        path = f"/v1/worlds/{world}/blobs"
+        _answer(await self._sent("PUT", path, "application/octet-stream", body))
+
+    async def _sent(
+        self, method: str, path: str, kind: str = "", body: bytes | None = None
+    ) -> httpx.Response:
+        """One request; a node that cannot be reached is `node.unreachable`."""
+        headers = {"Content-Type": kind} if kind else {}
+        try:
+            return await self._http.request(method, path, content=body, headers=headers)
+        except httpx.HTTPError as why:
+            raise Unavailable(
+                f"no node answers: {why or type(why).__name__}", code="node.unreachable"
+            ) from why
 
     async def close(self) -> None:
         """Close the connections."""
