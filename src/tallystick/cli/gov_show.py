@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
-from rich.markup import escape
 
 from tallystick.cli import show
 
@@ -19,22 +18,18 @@ _WAYS: Final = {
 }
 
 
-def _line(console: Console, text: str) -> None:
-    console.print(escape(text), soft_wrap=True, highlight=False)
-
-
 def _rows(console: Console, rows: Sequence[str], count: int | None = None) -> None:
     """Some of the rows, and how many there are besides."""
     for row in rows[:ROWS_MAX]:
-        _line(console, f"  {row}")
+        show.line(console, f"  {row}")
     more = (len(rows) if count is None else count) - len(rows[:ROWS_MAX])
     if more > 0:
-        _line(console, f"  ... and {more} more; --json has them")
+        show.line(console, f"  ... and {more} more; --json has them")
 
 
 def proposed(console: Console, value: Any) -> None:
     """A proposal that was just made."""
-    _line(console, f"{value['proposal']}  {value['bundle']}")
+    show.line(console, f"{value['proposal']}  {value['bundle']}")
     summary = value["summary"]
     rows = [
         f"{way:<8} {row['kind']} {row['name']}"
@@ -42,7 +37,7 @@ def proposed(console: Console, value: Any) -> None:
         for row in summary[way]
     ]
     _rows(console, [*rows, *(f"{'section':<8} {name}" for name in summary["sections"])])
-    _line(console, f"next: tally gov shadow {value['proposal']}")
+    show.line(console, f"next: tally gov shadow {value['proposal']}")
 
 
 def proposal(console: Console, value: Any) -> None:
@@ -51,7 +46,7 @@ def proposal(console: Console, value: Any) -> None:
     _rows(console, list(_operations(value["patch"])))
     todo = _next(value)
     if todo is not None:
-        _line(console, f"next: tally gov {todo} {value['proposal']}")
+        show.line(console, f"next: tally gov {todo} {value['proposal']}")
 
 
 def _operations(patch: Mapping[str, Any]) -> Iterator[str]:
@@ -83,18 +78,20 @@ def _next(value: Mapping[str, Any]) -> str | None:
 def reported(console: Console, value: Any) -> None:
     """What a report says in a few lines."""
     report = value["report"]
-    _line(console, f"{value['proposal']}  {value['report_hash']}")
+    show.line(console, f"{value['proposal']}  {value['report_hash']}")
     for name in ("totals", "verdicts"):
         if name in report:
             held = ", ".join(f"{word} {count}" for word, count in report[name].items())
-            _line(console, f"{name}: {held}")
+            show.line(console, f"{name}: {held}")
     if "statement" in report:
-        _line(console, report["statement"])
+        show.line(console, report["statement"])
     _rows(console, [*_changes(report), *(_difference(row) for row in report.get("rows", ()))])
     if not value.get("complete", True):
-        _line(console, "stopped before its end, so it cannot be approved: take a shorter --tail")
+        show.line(
+            console, "stopped before its end, so it cannot be approved: take a shorter --tail"
+        )
     elif "complete" in value:
-        _line(console, f"next: tally gov approve {value['proposal']}")
+        show.line(console, f"next: tally gov approve {value['proposal']}")
 
 
 def voted(console: Console, value: Any) -> None:
@@ -102,12 +99,12 @@ def voted(console: Console, value: Any) -> None:
     missing = value["needed"] - value["approvals"]
     ident = value["proposal"]
     if value["decision"] != "approve":
-        _line(console, f"{ident} is rejected")
+        show.line(console, f"{ident} is rejected")
     elif missing > 0:
-        _line(console, f"{ident} has {value['approvals']} of {value['needed']} approvals")
+        show.line(console, f"{ident} has {value['approvals']} of {value['needed']} approvals")
     else:
-        _line(console, f"{ident} is approved")
-        _line(console, f"next: tally gov apply {ident}")
+        show.line(console, f"{ident} is approved")
+        show.line(console, f"next: tally gov apply {ident}")
 
 
 def _changes(report: Mapping[str, Any]) -> Iterator[str]:

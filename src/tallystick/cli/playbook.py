@@ -181,9 +181,7 @@ def _told(call: Any, path: str, after: str) -> str:
     for row in page["items"]:
         if row["event_type"] in _LIVE:
             unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
-            call.console.print(
-                f"{row['event_type']:24} {row['step'] or ''}{unit}", markup=False, soft_wrap=True
-            )
+            show.line(call.console, f"{row['event_type']:24} {row['step'] or ''}{unit}")
     last = page["items"][-1]["seq"] if page["items"] else after
     return str(last)
 

@@ -17,12 +17,8 @@ def findings(console: Console, value: Any) -> None:
     """Each finding with its place and its hint, and the verdict."""
     for row in value["findings"]:
         place = f"{row['file']}:{row['line']}:{row['col']}"
-        console.print(
-            f"{place} {row['severity']} {row['code']} {row['message']}",
-            markup=False,
-            soft_wrap=True,
-        )
-        console.print(f"    {row['hint']}", markup=False, soft_wrap=True)
+        show.line(console, f"{place} {row['severity']} {row['code']} {row['message']}")
+        show.line(console, f"    {row['hint']}")
     console.print("ok" if value["ok"] else "refused")
 
 
@@ -39,47 +35,38 @@ def execution(console: Console, value: Any) -> None:
     if "execution" not in value:
         show.fields(console, value)
         return
-    console.print(
-        f"{value['execution']}: {value.get('status', 'begun')}", markup=False, soft_wrap=True
-    )
+    show.line(console, f"{value['execution']}: {value.get('status', 'begun')}")
     for step, runs in value.get("step_runs", {}).items():
         loops = value["iterations"].get(step)
         more = "" if loops is None else f", {loops} iterations"
-        console.print(f"  {step}: {runs} runs{more}", markup=False, soft_wrap=True)
+        show.line(console, f"  {step}: {runs} runs{more}")
     for row in value.get("failures", ()):
         state = "handled" if row["handled"] else "failed"
-        console.print(
-            f"  {row['step']} {state}: {row['code']} {row['message']}", markup=False, soft_wrap=True
-        )
+        show.line(console, f"  {row['step']} {state}: {row['code']} {row['message']}")
     lacking = sorted({kind for row in value.get("failures", ()) for kind in _lacking(row)})
     if lacking:
-        console.print(
-            f"  hint: allow it with --allow {','.join(lacking)}", markup=False, soft_wrap=True
-        )
+        show.line(console, f"  hint: allow it with --allow {','.join(lacking)}")
     for row in value.get("grants", ()):
         end = "" if row["revoked"] is None else f", revoked: {row['revoked']}"
-        console.print(
-            f"  may use {row['kind']} by {row['name']}{end}", markup=False, soft_wrap=True
-        )
+        show.line(console, f"  may use {row['kind']} by {row['name']}{end}")
     for row in value.get("pending", ()):
-        console.print(
-            f"  {row['token']} waits at the gate of {row['step']}:", markup=False, soft_wrap=True
-        )
+        show.line(console, f"  {row['token']} waits at the gate of {row['step']}:")
         for rule in row["rules"]:
-            console.print(
-                f"    {rule['when']} -> allow {rule['allow']}", markup=False, soft_wrap=True
-            )
+            show.line(console, f"    {rule['when']} -> allow {rule['allow']}")
         for name, held in row["waits"].items():
-            console.print(f"    {name} is {json.dumps(held)}", markup=False, soft_wrap=True)
+            show.line(console, f"    {name} is {json.dumps(held)}")
+    _waits(console, value)
+
+
+def _waits(console: Console, value: Any) -> None:
+    """What runs wait for, and what only others can bring."""
     for row in value.get("waiting", ()):
         why = row.get("why") or row.get("name") or row.get("child") or ""
-        console.print(
-            f"  {row['step']} waits for {row['for']} {why}".rstrip(), markup=False, soft_wrap=True
-        )
+        show.line(console, f"  {row['step']} waits for {row['for']} {why}".rstrip())
     if "lacks" in value:
         for text in value["lacks"]:
-            console.print(f"  {text}", markup=False, soft_wrap=True)
-        console.print(f"  hint: {value['hint']}", markup=False, soft_wrap=True)
+            show.line(console, f"  {text}")
+        show.line(console, f"  hint: {value['hint']}")
 
 
 def _lacking(row: Any) -> list[str]:
@@ -96,6 +83,4 @@ def events(console: Console, value: Any) -> None:
     for row in value["items"]:
         unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
         place = f"{row['step'] or ''}{unit} {row['token'] or ''}"
-        console.print(
-            f"{row['seq']:>7} {row['event_type']:26} {place}", markup=False, soft_wrap=True
-        )
+        show.line(console, f"{row['seq']:>7} {row['event_type']:26} {place}")

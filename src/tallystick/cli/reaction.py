@@ -83,18 +83,12 @@ def _matched(definition: Definition, tree: Tree) -> dict[str, Any]:
 def _show_check(console: Console, value: Any) -> None:
     for row in value["findings"]:
         where = f"{row['file']}:{row['line']}:{row['col']}"
-        console.print(
-            f"{where} {row['severity']} {row['code']} {row['message']}",
-            markup=False,
-            soft_wrap=True,
-        )
-        console.print(f"    {row['hint']}", markup=False, soft_wrap=True)
+        show.line(console, f"{where} {row['severity']} {row['code']} {row['message']}")
+        show.line(console, f"    {row['hint']}")
     for row in value["reactions"]:
-        console.print(f"{row['reaction']}  {row['definition_hash']}", markup=False, soft_wrap=True)
+        show.line(console, f"{row['reaction']}  {row['definition_hash']}")
         for glob, paths in row["matches"].items():
-            console.print(
-                f"    {glob}: {', '.join(paths) or 'no file yet'}", markup=False, soft_wrap=True
-            )
+            show.line(console, f"    {glob}: {', '.join(paths) or 'no file yet'}")
     console.print("ok" if value["ok"] else "refused")
 
 
@@ -117,9 +111,7 @@ def _simulate(call: Any, options: Options) -> Done:
 
 def _show_stages(console: Console, value: Any) -> None:
     for row in value["stages"]:
-        console.print(
-            f"{row['stage']}  {row['name']}: {row['result']}", markup=False, soft_wrap=True
-        )
+        show.line(console, f"{row['stage']}  {row['name']}: {row['result']}")
 
 
 def _posts(path: str) -> Any:
@@ -168,7 +160,7 @@ def _show_replay(console: Console, value: Any) -> None:
     show.fields(console, {key: value[key] for key in ("trigger_id", "recomputed", "same")})
     for row in value["outcomes"]:
         code = "" if row["code"] is None else f"({row['code']})"
-        console.print(f"{row['outcome']}{code}", markup=False, soft_wrap=True)
+        show.line(console, f"{row['outcome']}{code}")
 
 
 ROWS: Final = (

@@ -11,6 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 
+def line(console: Console, text: str) -> None:
+    """One line as it is: in a pipe, too, it is not broken at some width."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 def text_of(value: Any) -> str:
     """One value on one line; an absent one is a dash."""
     if value is None:

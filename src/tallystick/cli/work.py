@@ -8,6 +8,7 @@ The receipt is sealed here, by a key that the world trusts; the values of secret
 Bodies are canonical CBOR both ways, so bytes are bytes.
 """
 
+# tidy: a job from its lease to its receipt is one story.
 from __future__ import annotations
 
 import asyncio
@@ -113,10 +114,8 @@ class Worker:
         if not await self._still_ours(path, asked_s):
             return
         started_ns = time.time_ns()
-        try:
-            held = Held(await self._fetched(leased))
-        except TallyError as why:
-            self._say(f"not begun: {why.code}: {why.message}")
+        held = await self._fetched(leased)
+        if held is None:
             return
         job = _job(leased, held)
         doing = asyncio.ensure_future(self._perform(job, path, request_of(leased)))
@@ -148,14 +147,18 @@ class Worker:
             return False
         return True
 
-    async def _fetched(self, leased: dict[str, Any]) -> dict[str, bytes]:
-        """Every blob that the params name; an executor reads them without waiting."""
+    async def _fetched(self, leased: dict[str, Any]) -> Held | None:
+        """Every blob that the params name, for executors to read; None, and said, if one cannot."""
         found: dict[str, bytes] = {}
-        for text in hashes_in(params_of(leased)):
-            body = await self._line.blob(leased["world"], text)
-            if body is not None:
-                found[text] = body
-        return found
+        try:
+            for text in hashes_in(params_of(leased)):
+                body = await self._line.blob(leased["world"], text)
+                if body is not None:
+                    found[text] = body
+        except TallyError as why:
+            self._say(f"not begun: {why.code}: {why.message}")
+            return None
+        return Held(found)
 
     async def _perform(self, job: Job, path: str, request: SecretRequest | None) -> Outcome:
         count = 0
@@ -236,17 +239,16 @@ class Worker:
         }
         if usage is not None:
             body["usage"] = dict(usage)
-        await self._deliver(path, job, body, list(held.new.values()))
+        await self._deliver(path, job, body, held)
 
-    async def _deliver(self, path: str, job: Job, body: dict[str, Any], blobs: list[bytes]) -> None:
-        """Send the receipt until somebody has answered; the same one again changes nothing.
+    async def _deliver(self, path: str, job: Job, body: dict[str, Any], held: Held) -> None:
+        """Send the receipt, and what it names before it, until somebody has answered.
 
-        What it names goes before it: the work is done, and must not be done again for a node that
-        was away just then.
+        The same one again changes nothing; the work is done, and must not be done again.
         """
         while True:
             try:
-                for data in blobs:
+                for data in held.new.values():
                     await self._line.keep(job.world, data)
                 await self._line.post(f"{path}/receipt", body)
             except TallyError as why:

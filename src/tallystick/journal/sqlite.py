@@ -41,6 +41,7 @@ from tallystick.journal.base import (
 )
 from tallystick.journal.blob_files import sync_folder
 from tallystick.journal.refusals import no_snapshot, world_exists, world_has_forks
+from tallystick.journal.sqlite_log import Cut, Log
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.sqlite_tables import OWNED, connect, first, make_tables, one
 from tallystick.journal.tail import Bell, follow
@@ -48,21 +49,6 @@ from tallystick.journal.torn import log_of, torn_bytes
 from tallystick.model.frames import GENESIS, Sealed
 
 SPILL_BYTES: Final = 1024 * 1024
-WAL_PASSIVE_BYTES: Final = 16 * 1024 * 1024
-WAL_HOME_BYTES: Final = 4 * 1024 * 1024
-WAL_NEAR_BYTES: Final = 36 * 1024 * 1024  # from here on it is cut when that takes a moment
-WAL_LEFT_BYTES: Final = 512 * 1024  # that is, when so little of it is not in the file yet
-WAL_STEP_BYTES: Final = 1024 * 1024  # more, before a moment without readers is tried again
-WAL_TRUNCATE_BYTES: Final = 48 * 1024 * 1024  # so that it stays under 64 while it is cut
-# A log that begins anew is written over, which is quicker than making it longer again.
-_MODES: Final = {
-    "some": apsw.SQLITE_CHECKPOINT_PASSIVE,
-    "anew": apsw.SQLITE_CHECKPOINT_RESTART,
-    "short": apsw.SQLITE_CHECKPOINT_TRUNCATE,
-}
-WAL_AGAIN_BYTES: Final = 8 * 1024 * 1024  # more, before a reader is waited for a second time
-READERS_MS: Final = 1000  # as long a full log waits for those who read
-MOMENT_MS: Final = 20  # for readers, when the WAL need not be cut yet
 MADE_BY: Final = "tallystick"
 TORN: Final = "torn_bytes"  # of the log, that no commit covers and nobody was told of yet
 
@@ -103,16 +89,11 @@ class SqliteJournal(SqliteReader):
         self._poison: str | None = None
         self._bell = Bell()
         self._ids: dict[str, int] = {}
-        self._wal_bytes = self._home_bytes = 0  # of the log, and of it in the file too
         self._home: apsw.Connection | None = None
-        self._cut_from = WAL_TRUNCATE_BYTES
-        self._near_from = WAL_NEAR_BYTES
-        self._coming_home = False
-        self._page = page = int(one(self._db, "PRAGMA page_size")[0])
+        self._log = Log(int(one(self._db, "PRAGMA page_size")[0]))
 
         def grown(_db: apsw.Connection, _name: str, pages: int) -> int:
-            self._wal_bytes = pages * page
-            self._home_bytes = min(self._home_bytes, self._wal_bytes)
+            self._log.grown(pages)
             return apsw.SQLITE_OK
 
         self._db.set_wal_hook(grown)
@@ -195,7 +176,7 @@ class SqliteJournal(SqliteReader):
                 self._db.execute("COMMIT")
         except DiskFull:
             return [Full(each.expect) for each in batch]
-        if self._wal_bytes > self._cut_from or self._easily_cut:
+        if self._log.due:
             # The owner of the writer calls this when it suits; a writer without one is bounded too.
             self.wal_checkpoint()
         self._bell.ring()
@@ -244,68 +225,48 @@ class SqliteJournal(SqliteReader):
         return head
 
     def wal_checkpoint(self, *, idle: bool = False) -> int:
-        """Bring the WAL home when it is due; its bytes afterwards.
-
-        At 16 MiB without waiting for anyone, whole when the node is idle, and whole from 36 MiB on
-        when nearly all of it is in the file. Over 48 MiB it is cut in any case: then it waits for
-        those who read; for one who does not end, again when 8 MiB more have come.
-        """
-        size = self._wal_bytes
-        waits, easy = size > self._cut_from, self._easily_cut
-        whole = easy or size > WAL_TRUNCATE_BYTES or (idle and size > 0)
-        if not whole and size <= WAL_PASSIVE_BYTES:
-            return size
+        """Bring the WAL home or cut it when that is due; its bytes afterwards."""
+        log = self._log
+        cut = log.cut(idle=idle)
+        if cut is None:
+            return log.bytes
         with self._writing():
             try:
-                wait_ms = READERS_MS if waits else MOMENT_MS if easy else 0
-                mode = _MODES["short" if size > WAL_TRUNCATE_BYTES or idle else "anew"]
-                pages, home = self._brought_home(mode if whole else _MODES["some"], wait_ms)
+                pages, home = self._brought_home(cut)
             except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-                # Somebody reads, or there is no room: what was committed stays in the WAL.
-                self._cut_from = size + WAL_AGAIN_BYTES if waits else self._cut_from
-                self._near_from = size + WAL_STEP_BYTES
-                return size
-        if pages == home:
-            self._wal_bytes = self._home_bytes = 0
-        if whole:
-            self._cut_from, self._near_from = WAL_TRUNCATE_BYTES, WAL_NEAR_BYTES
-        return self._wal_bytes
-
-    @property
-    def _easily_cut(self) -> bool:
-        """True when the WAL is large and cutting it takes no longer than a commit or two."""
-        if self._wal_bytes <= self._near_from or self._coming_home:
-            return False
-        return self._wal_bytes - self._home_bytes <= WAL_LEFT_BYTES
+                log.kept()
+                return log.bytes
+        log.done(cut, pages, home)
+        return log.bytes
 
     @property
     def wal_waits(self) -> bool:
-        """True when much of the WAL is not in the file yet, or the rest before it can be cut."""
-        left = self._wal_bytes - self._home_bytes
-        return left > (WAL_HOME_BYTES if self._wal_bytes <= WAL_NEAR_BYTES else WAL_LEFT_BYTES)
+        """True when the WAL should be copied into the file beside the next commits."""
+        return self._log.waits
 
     def bring_home(self) -> None:
         """Copy what stands in the WAL into the file, while another thread may write.
 
         It holds up nobody, and leaves little to copy for the moment when the WAL is cut.
         """
+        log = self._log
         with self._writing():
             try:
                 if self._home is None:
                     self._home = connect(self._path, vfs=self._vfs)
-                self._coming_home = True  # meanwhile nobody else can
+                log.coming = True
                 _, home = self._home.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             except (apsw.BusyError, apsw.FullError):
                 return  # somebody else does it, or there is no room: a later call tries again
             finally:
-                self._coming_home = False
-        self._home_bytes = home * self._page
+                log.coming = False
+        log.homed(home)
 
-    def _brought_home(self, mode: int, wait_ms: int) -> tuple[int, int]:
+    def _brought_home(self, cut: Cut) -> tuple[int, int]:
         """Pages in the log, and how many of them are in the file now."""
-        self._db.set_busy_timeout(wait_ms)
+        self._db.set_busy_timeout(cut.wait_ms)
         try:
-            return self._db.wal_checkpoint(mode=mode)
+            return self._db.wal_checkpoint(mode=cut.mode)
         finally:
             self._db.set_busy_timeout(0)
 

@@ -1,0 +1,94 @@
+"""The write-ahead log of the journal: how long it is, and when it is brought home (ADR 0030).
+
+Theory of operation.
+What was committed stands in the log first, and is copied into the file later.
+Some of it is copied beside the commits whenever much is not in the file yet.
+From `NEAR` on the rest is copied, too, and once nearly nothing is left the log begins anew in the
+same file: that takes a moment, and writing over it is quicker than making it longer again.
+Over `FULL` it is cut in any case, and those who read are waited for; one who does not end is
+waited for again only when some more has come.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import apsw
+
+_MIB: Final = 1024 * 1024
+SOME: Final = 16 * _MIB  # is copied whenever it suits
+MUCH: Final = 4 * _MIB  # is not in the file yet: it is copied beside the commits
+NEAR: Final = 36 * _MIB
+LEFT: Final = _MIB // 2  # so little is not in the file: beginning anew takes a moment
+STEP: Final = _MIB  # more, before a moment without readers is looked for again
+FULL: Final = 48 * _MIB  # so that it stays under 64 while it is cut
+AGAIN: Final = 8 * _MIB  # more, before a reader is waited for a second time
+READERS_MS: Final = 1000  # as long a full log waits for those who read
+MOMENT_MS: Final = 20  # and one that is not full yet
+
+
+class Cut(NamedTuple):
+    """How much of the log is brought home, and how long its readers are waited for."""
+
+    mode: int
+    whole: bool
+    wait_ms: int = 0
+
+
+class Log:
+    """The bytes of the log, and how many of them are in the file too."""
+
+    def __init__(self, page: int) -> None:
+        self._page = page
+        self.bytes = self._home = 0
+        self._full, self._near = FULL, NEAR
+        self.coming = False  # somebody copies it just now, and nobody else can
+
+    def grown(self, pages: int) -> None:
+        """A commit has left so many pages in the log."""
+        self.bytes = pages * self._page
+        self._home = min(self._home, self.bytes)
+
+    def homed(self, pages: int) -> None:
+        """So many of its pages are in the file."""
+        self._home = pages * self._page
+
+    @property
+    def waits(self) -> bool:
+        """True when much of it is not in the file yet, or the rest before it can begin anew."""
+        return self.bytes - self._home > (MUCH if self.bytes <= NEAR else LEFT)
+
+    @property
+    def due(self) -> bool:
+        """True when a commit does not leave the log as it is."""
+        return self.bytes > self._full or self._easy
+
+    @property
+    def _easy(self) -> bool:
+        if self.bytes <= self._near or self.coming:
+            return False
+        return self.bytes - self._home <= LEFT
+
+    def cut(self, *, idle: bool) -> Cut | None:
+        """What is to be done now; None when there is nothing to do."""
+        size, easy = self.bytes, self._easy
+        if size > self._full:
+            return Cut(apsw.SQLITE_CHECKPOINT_TRUNCATE, whole=True, wait_ms=READERS_MS)
+        if size > FULL or (idle and size > 0):
+            return Cut(apsw.SQLITE_CHECKPOINT_TRUNCATE, whole=True)
+        if easy:
+            return Cut(apsw.SQLITE_CHECKPOINT_RESTART, whole=True, wait_ms=MOMENT_MS)
+        return Cut(apsw.SQLITE_CHECKPOINT_PASSIVE, whole=False) if size > SOME else None
+
+    def kept(self) -> None:
+        """Somebody reads, or there is no room: what was committed stays in the log."""
+        if self.bytes > self._full:
+            self._full = self.bytes + AGAIN
+        self._near = self.bytes + STEP
+
+    def done(self, cut: Cut, pages: int, home: int) -> None:
+        """A cut found so many pages, and so many of them are in the file now."""
+        if pages == home:
+            self.bytes = self._home = 0
+        if cut.whole:
+            self._full, self._near = FULL, NEAR
