@@ -105,7 +105,7 @@ def test_a_leaf_whose_path_ends_in_zeros_is_told_too() -> None:
 
 
 def test_new_entries_are_hardly_ever_looked_for(subtests: pytest.Subtests) -> None:
-    """Of 20,000 absent paths at most two in a hundred are taken for others; none of those there."""
+    """Of 20,000 absent paths at most one in fifty is taken for another; none of those there."""
     nodes, root, paths = filled(20_000)
     whole = Presence(whole=True)
     whole.add(paths)
@@ -116,7 +116,7 @@ def test_new_entries_are_hardly_ever_looked_for(subtests: pytest.Subtests) -> No
     for name, presence in (("whole", whole), ("learned", learned)):
         with subtests.test(name):
             assert not any(map(presence.lacks, paths))
-            assert sum(map(presence.lacks, others)) > 0.96 * len(others)
+            assert sum(map(presence.lacks, others)) > 0.98 * len(others)
 
 
 def test_nothing_is_said_of_a_region_that_is_not_known() -> None:

@@ -3,7 +3,7 @@
 Theory of operation.
 A new cell is looked for before it is made.
 Among a million cells the way to where it is not leads through branches that no cache holds, so
-this answers from memory: two bits in a hundred "perhaps, look", else "surely not".
+this answers from memory: "surely not", or once in a hundred times "perhaps, look".
 It is no part of the state: no root covers it, and forgetting it costs time and nothing else (K-41).
 
 It knows a path by its first and its last two bytes, which is what branches tell of their leaves.
@@ -21,7 +21,7 @@ from typing import Final
 REGIONS: Final = 65_536
 _BITS_FIRST: Final = 4_096
 _GROWTH: Final = 4
-_BITS_EACH: Final = 10  # with four bits set for each entry, one in a hundred is taken for another
+_BITS_EACH: Final = 16  # four of them are set: a filter takes one path in four hundred for another
 _MIX: Final = 0x5BD1_E995  # odd, and below 2**31: what it gives fits a machine word
 
 
