@@ -58,6 +58,32 @@ def test_a_caller_who_leaves_does_not_cost_the_next_one_its_answer(tmp_path: Pat
     watched(tmp_path, main, asked=ASKED)
 
 
+def test_a_scan_is_not_answered_by_a_turn_that_did_not_look(tmp_path: Path) -> None:
+    """F-05: a command that is being handled has read nothing of what was written meanwhile."""
+
+    async def main(here: Scene) -> None:
+        lookout = here.lookout
+        observe, handled, door = lookout._observe, asyncio.Event(), asyncio.Event()
+
+        async def slowly(batch: Any, asked: list[Request]) -> list[dict[str, Any]]:
+            handled.set()
+            await door.wait()
+            return await observe(batch, asked)
+
+        lookout._observe = slowly  # type: ignore[method-assign]  # as under load
+        asked = asyncio.create_task(lookout.command(Request("asked", b"", key="k1")))
+        await handled.wait()
+        here.write("late.txt", "1")
+        scanned = asyncio.create_task(lookout.scan())
+        await asyncio.sleep(0)
+        door.set()
+        await asked
+        await scanned
+        assert b"late.txt" in lookout.watcher.known
+
+    watched(tmp_path, main, asked=ASKED)
+
+
 def test_version_control_at_work_holds_the_first_look_back(tmp_path: Path) -> None:
     """W7: while git writes, a workspace that was never seen stays unseen, then it is seen whole."""
 

@@ -78,7 +78,8 @@ class Lookout:
         self._wake = asyncio.Event()
         self._buffer: list[Callable[[], None]] | None = None
         self._asked: list[tuple[Request, asyncio.Future[list[str]]]] = []
-        self._looks = 0
+        self._begun = 0  # so many times it began to look
+        self._looks = 0  # and what the look of this number found is in the journal
         self._looked = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._hints: FileHints | None = None
@@ -169,7 +170,7 @@ class Lookout:
     async def scan(self) -> int:
         """Look at everything now; the number of the observation that holds what was on disk."""
         # A look that is on its way may have passed what was written just now.
-        wanted = self._looks + (2 if self._buffer is not None else 1)
+        wanted = self._begun + 1
         self._say(self.watcher.now)
         async with self._looked:
             await self._looked.wait_for(lambda: self._looks >= wanted)
@@ -222,7 +223,9 @@ class Lookout:
         return bool(moved or commands or self._asked)
 
     async def _turn(self) -> None:
-        batch = await self._look() if self.watcher.due_ns() <= self._time.steady_ns() else None
+        looks = self.watcher.due_ns() <= self._time.steady_ns()
+        batch = await self._look() if looks else None
+        number = self._begun
         if batch is not None and batch.held is not None and not self.known:
             batch = None  # nothing was ever seen, so there is nothing to hold back
         if batch is not None:
@@ -244,13 +247,15 @@ class Lookout:
                 self.kept.world, lambda world: breakers_open(world, wanted)
             )
             self.alerted = self.breakers > 0
-        async with self._looked:
-            self._looks += 1
-            self._looked.notify_all()
+        if looks:
+            async with self._looked:
+                self._looks = number
+                self._looked.notify_all()
 
     async def _look(self) -> Difference | None:
         """Scan in a thread; hints that come meanwhile are kept for the next look."""
         self._buffer = []
+        self._begun += 1
         began = self._time.steady_ns()
         try:
             return await asyncio.to_thread(self.watcher.look)
