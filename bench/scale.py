@@ -1,9 +1,10 @@
 """Growth: what a tick, a snapshot, a fork, an opening and a parked cell cost among many cells.
 
-Cells are made by real events and parked by snapshots; the blob store is a file, so that memory is
-the kernel's own.
+Cells are made by real events and parked by snapshots in the product's own tables.
 At each size, ticks go to new cells, to cells picked at random among all (cold: read from the
 index), and to a few that stay in use (hot).
+The cache of cells is small, and a snapshot stands between two rounds: else all of a thousand cells
+would be in memory, and cold only where there are many.
 The worlds of all sizes stand side by side, and their ticks are taken in turns, so that a busy
 moment of the machine falls on every size alike.
 """
@@ -30,9 +31,11 @@ from bench.disk import DiskJournal
 from bench.kernel import SAMPLE, Loop
 from bench.windows import Stopwatch, rss_bytes
 
+from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel import tick
 from tallystick.kernel.inputs import Submit
 from tallystick.kernel.machine import advance, submit
+from tallystick.kernel.world import Settings
 from tallystick.model.cells import CellId
 from tallystick.node.host import calm_collector
 from tallystick.node.worlds import ForkOrder, fork_world, open_driver, world_at
@@ -45,6 +48,7 @@ DIRTY = 1_000
 ROUNDS = 20
 TICKS = 100  # of each kind, at each size, in each round
 HOT = 100
+CACHED = 32  # cells in memory that are clean: so few that none of a thousand is met again
 INTENTS_MAX = 100_000
 KINDS = ("hot", "new", "cold")
 
@@ -61,9 +65,14 @@ class Field:
     """A world of counters over a file, and how many there are."""
 
     def __init__(self, folder: Path, size: int) -> None:
-        self.path = folder / f"scale-{size}.db"
-        self.journal = DiskJournal(self.path)
-        self.rig = Rig(counter.documents(), counter.FUNCTIONS, journal=self.journal)  # type: ignore[arg-type]  # the same contract on disk
+        self.folder = folder / f"scale-{size}"
+        self.journal = DiskJournal(self.folder)
+        self.rig = Rig(
+            counter.documents(),
+            counter.FUNCTIONS,
+            settings=Settings(cell_cache=CACHED),
+            journal=self.journal,  # type: ignore[arg-type]  # the same contract on disk
+        )
         self.loop = Loop(self.rig)
         self.size = size
         self.cells = 0
@@ -95,10 +104,13 @@ class Field:
 
     def ticks(self, turn: int) -> None:
         """One round of ticks of each kind; in the first the caches are filled, and none counts."""
+        self.park()
+        for number in range(HOT):
+            self.add(number)
         numbers = {
             "hot": [n % HOT for n in range(TICKS)],
             "new": [10**9 + turn * TICKS + n for n in range(TICKS)],
-            "cold": [self.rng.randrange(self.size) for _ in range(TICKS)],
+            "cold": self.rng.sample(range(HOT, self.size), TICKS),
         }
         for kind in KINDS:
             watch = self.watches[kind]
@@ -158,21 +170,22 @@ def at_size(field: Field, snapshot: dict[str, Any]) -> dict[str, Any]:
 
 def parked(field: Field, size: int) -> dict[str, Any]:
     """Memory of a fresh process that opens the world and visits cells at random."""
-    command = [sys.executable, __file__, "--open", str(field.path), "--cells", str(size)]
+    field.journal.settle()
+    command = [sys.executable, __file__, "--open", str(field.folder), "--cells", str(size)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
 
-def visit(path: Path, size: int) -> dict[str, Any]:
+def visit(folder: Path, size: int) -> dict[str, Any]:
     """Open a world of so many cells, fill its caches, and say what that took.
 
     It writes to nowhere: the world runs ahead of its journal and ends here.
     """
     rig = Rig(counter.documents(), counter.FUNCTIONS)
-    rig.journal = DiskJournal(path)  # type: ignore[assignment]  # the same contract on disk
+    reader = SqliteReader(folder)
     empty = settled_rss()
-    world = world_at(rig.journal, WORLD, rig.runner)
+    world = world_at(reader, WORLD, rig.runner)
     served = settled_rss()
     rng = Random(11)
     for _ in range(min(TOUCHED, 2 * size)):
@@ -236,7 +249,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="growth benchmarks on one path")
     parser.add_argument("--cells", type=numbers, default=[1000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--children", type=numbers, default=[1000, 10_000])
-    parser.add_argument("--open", type=Path, help="only open this file of so many cells")
+    parser.add_argument("--open", type=Path, help="only open this folder of so many cells")
     given = parser.parse_args()
     if given.open is not None:
         print(json.dumps(visit(given.open, given.cells[0])))
