@@ -70,8 +70,8 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 READING = """\
 The pace is what this machine does of the one on which the goals were set, by a fixed piece of work
-of the standard library around each measurement (ADR 0026): an absolute goal is judged at the pace
-of one, a ratio of one run as it is.
+of the standard library around each measurement (ADR 0026): an absolute goal is met as seen or at
+the pace of one, a ratio of one run as it is.
 `one core` is units per second of processor time, which neighbours stretch less than the wall clock
 (they still share its caches); it decides.
 `windows` is the wall clock in the lower quartile of short windows, median of the rounds; `best` is
@@ -141,7 +141,8 @@ def _run(run: Mapping[str, Any]) -> list[str]:
         f"Size: {run['size']}. {run['rounds']} rounds of {run['orders']:,} orders, {paths}.",
         *_busy(load, where["cores"]),
         (
-            f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']}, "
+            f"Host: {where['cpu']}, {where['cores']} cores, Python {where['python']} "
+            f"({where['interpreter']}), "
             f"{where['system']}; load average {load[0]} before and {load[1]} after."
         ),
         f"Pace: {min(paces):.2f} to {max(paces):.2f}.",

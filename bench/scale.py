@@ -105,12 +105,13 @@ class Field:
     def ticks(self, turn: int) -> None:
         """One round of ticks of each kind; in the first the caches are filled, and none counts."""
         self.park()
-        for number in range(HOT):
+        hot = min(HOT, self.size // 4)
+        for number in range(hot):
             self.add(number)
         numbers = {
-            "hot": [n % HOT for n in range(TICKS)],
+            "hot": [n % hot for n in range(TICKS)],
             "new": [10**9 + turn * TICKS + n for n in range(TICKS)],
-            "cold": self.rng.sample(range(HOT, self.size), TICKS),
+            "cold": self.rng.sample(range(hot, self.size), min(TICKS, self.size - hot)),
         }
         for kind in KINDS:
             watch = self.watches[kind]
