@@ -38,7 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_run_has_its_fields(run: dict[str, Any]) -> None:
     """PF-01: host, load, commit and every measure stand in the JSON, each with its ratio to L1."""
     assert {"at", "commit", "changed", "host", "load", "seconds", "rounds"} <= run.keys()
-    assert run["host"].keys() == host().keys() == {"cpu", "cores", "python", "system"}
+    known = {"cpu", "cores", "python", "interpreter", "system"}
+    assert run["host"].keys() == host().keys() == known
     assert "pure" in run["paths"]
     for path in run["paths"].values():
         for name in page.UNITS:
