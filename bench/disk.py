@@ -21,6 +21,7 @@ class DiskJournal:
         self._journal = SqliteJournal(folder)
         self._db = self._journal._db  # noqa: SLF001 - to do what no user should
         self._db.pragma("synchronous", "off")
+        self.reads = 0
 
     def close(self) -> None:
         """Let go of the files."""
@@ -50,6 +51,7 @@ class DiskJournal:
 
     def blob(self, world: str, digest: bytes) -> bytes | None:
         """The bytes behind a digest."""
+        self.reads += 1
         return self._journal.blob(world, digest)
 
     def snapshots(self, world: str) -> list[SnapshotRow]:

@@ -78,6 +78,7 @@ class Field:
         self.cells = 0
         self.rng = Random(7)
         self.watches = {kind: Stopwatch(20) for kind in KINDS}
+        self.reads = self.visits = 0  # nodes that were read for so many cold cells
 
     def add(self, number: int) -> None:
         """An event to one counter."""
@@ -115,15 +116,19 @@ class Field:
         }
         for kind in KINDS:
             watch = self.watches[kind]
+            before = self.journal.reads
             watch.go_on()
             for number in numbers[kind]:
                 self.add(number)
                 watch.add(1)
             watch.rest()
+        self.reads += self.journal.reads - before  # the last kind is the one that reads
+        self.visits += len(numbers["cold"])
 
     def begin(self) -> None:
         """Forget what the first round took."""
         self.watches = {kind: Stopwatch(20) for kind in KINDS}
+        self.reads = self.visits = 0
 
 
 def snapshot_of(field: Field) -> dict[str, Any]:
@@ -162,6 +167,7 @@ def at_size(field: Field, snapshot: dict[str, Any]) -> dict[str, Any]:
         "memory": parked(field, size),
         "dirty_entries": len(field.rig.world.cells[counter.COUNTER].delta),
         **ticks,
+        "cold_reads": round(field.reads / field.visits, 2),
         "snapshot": {name: snapshot[name] for name in ("dirty", "ms", "blobs")},
         "blobs": snapshot["before"],
         "fork": fork(field, size),
