@@ -184,3 +184,16 @@ def test_the_end_of_an_ask_whose_world_is_gone_is_survived(tmp_path: Path) -> No
         assert await desk.said("b") == "failed: ask.expired"
 
     at_desk(tmp_path, main)
+
+
+def test_a_world_that_is_removed_asks_nobody(tmp_path: Path) -> None:
+    """BUGS 86: its open questions go with it; those of another world stay."""
+
+    async def main(desk: Desk) -> None:
+        kept = await desk.asked("a")
+        other = desk._replace(world=await desk.node.create("other", BUNDLE))
+        await other.asked("b")
+        await desk.node.remove("other")
+        assert list(desk.node.asks.open) == [(desk.world, kept)]
+
+    at_desk(tmp_path, main)

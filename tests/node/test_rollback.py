@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -83,6 +84,35 @@ def test_there_and_back(tmp_path: Path) -> None:
                 found = await node.read(lambda reader, world=world: records(reader, world))  # type: ignore[misc]
                 assert [record.to for record in found] == [new, old]
                 assert (await node.ops.replay(world))["ok"]
+
+    asyncio.run(main())
+
+
+def test_who_asked_may_be_gone(tmp_path: Path) -> None:
+    """BUGS 87: a move that was queued happens though its caller was cancelled; the node follows."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            old, new = await forked(node)
+            asked: asyncio.Task[str | None]
+
+            class Shut(set[str]):
+                def add(self, world: str) -> None:
+                    """The move is about to be queued: its caller goes before it is done."""
+                    super().add(world)
+                    node.engine.call(lambda: time.sleep(0.2))
+                    node.loop.call_later(0.05, asked.cancel)
+
+            node.dispatch.shut = Shut(node.dispatch.shut)
+            asked = asyncio.create_task(moved(node, "prod", new))
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            assert await node.read(lambda reader: reader.resolve("prod")) == new
+            assert node.resolve("prod") == new
+            assert old in node.dispatch.shut
+            await node.one(node.resolve("prod"), placed(node, "e"))
+            assert await node.quiet(new, 60_000)
+            assert await phase(node, new, "e") == "paid"
 
     asyncio.run(main())
 

@@ -119,7 +119,7 @@ def _shadow(call: Any, options: Options) -> Done:
         body["synthetic"] = False
     found = _long(call, options, Request("POST", filled(f"{ONE}/shadow", call, options), body=body))
     diverges = bool(found["report"]["divergences"])
-    return Done(found, NO if diverges and options["strict"] else OK)
+    return Done(_led_on(call, options, found), NO if diverges and options["strict"] else OK)
 
 
 def _prove(call: Any, options: Options) -> Done:
@@ -127,7 +127,15 @@ def _prove(call: Any, options: Options) -> Done:
     found = _long(call, options, Request("POST", filled(f"{ONE}/prove", call, options), body=body))
     if options["accept"] is not None:
         _accept(call, options, found["verdicts"])
-    return Done(found)
+    return Done(_led_on(call, options, found))
+
+
+def _led_on(call: Any, options: Options, found: dict[str, Any]) -> dict[str, Any]:
+    """A report with the verb that its proposal wants next, by the rules in force."""
+    return {
+        **found,
+        "next": gov_show.next_verb(call.ask(Request("GET", filled(ONE, call, options)))),
+    }
 
 
 def _accept(call: Any, options: Options, verdicts: dict[str, int]) -> None:
@@ -224,7 +232,13 @@ VOTE = (
     opt("sign", "seal the decision with this key of the folder"),
     opt("as", "the principal whose key it is"),
 )
-REPORTED = {"proposal": str, "seq": int, "report_hash": HASH, "report": ANY}
+REPORTED = {
+    "proposal": str,
+    "seq": int,
+    "report_hash": HASH,
+    "report": ANY,
+    "next": (str, None),
+}
 
 
 VOTED = {"proposal": str, "seq": int, "decision": str, "approvals": int, "needed": int}

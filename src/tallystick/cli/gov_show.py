@@ -44,7 +44,7 @@ def proposal(console: Console, value: Any) -> None:
     """One proposal: all of its fields, with its patch as one line for each operation."""
     show.fields(console, {key: held for key, held in value.items() if key != "patch"})
     _rows(console, list(_operations(value["patch"])))
-    todo = _next(value)
+    todo = next_verb(value)
     if todo is not None:
         show.line(console, f"next: tally gov {todo} {value['proposal']}")
 
@@ -57,7 +57,7 @@ def _operations(patch: Mapping[str, Any]) -> Iterator[str]:
             yield f"{_WAYS.get(word, word):<8} {name}"
 
 
-def _next(value: Mapping[str, Any]) -> str | None:
+def next_verb(value: Mapping[str, Any]) -> str | None:
     """The verb that is missing, by the state of a proposal and the rules in force."""
     wanted = value["rules"]["require"]
     match value["state"]:
@@ -90,8 +90,8 @@ def reported(console: Console, value: Any) -> None:
         show.line(
             console, "stopped before its end, so it cannot be approved: take a shorter --tail"
         )
-    elif "complete" in value:
-        show.line(console, f"next: tally gov approve {value['proposal']}")
+    elif value.get("next") not in (None, "apply"):  # how it is applied depends on what is open
+        show.line(console, f"next: tally gov {value['next']} {value['proposal']}")
 
 
 def voted(console: Console, value: Any) -> None:

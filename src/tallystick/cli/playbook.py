@@ -95,7 +95,8 @@ def _graph(call: Call, options: Options) -> Done:
         path = filled(_ONE + "/graph", call, {"execution": name})
         return Done(call.ask(Request("GET", path, query)))
     document, findings = judge(Path(name).read_text("utf-8"))
-    if document is None:
+    # What is left of a file with errors is another playbook: a picture of it would mislead.
+    if document is None or any(finding.severity == "error" for finding in findings):
         return Done({"ok": False, "findings": [f.shown(name) for f in findings]}, BAD)
     return Done({"format": form, "text": drawn(document, form)})
 

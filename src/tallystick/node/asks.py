@@ -60,6 +60,11 @@ class Asks:
         """An ask is over."""
         self.open.pop((world, intent), None)
 
+    def lost(self, world: str) -> None:
+        """A world is gone from here, and nobody is to be asked for it."""
+        for key in [key for key in self.open if key[0] == world]:
+            del self.open[key]
+
     async def answer(
         self, world: str, intent: bytes, reply: Reply, sample: Sample | None = None
     ) -> int:

@@ -377,6 +377,7 @@ class Node:
         """A world is gone from here."""
         self.feed.end(world)
         self.dispatch.lost(world)
+        self.asks.lost(world)
         self.lanes.pop(world, None)
         for name in [name for name, known in self.names.items() if known == world]:
             del self.names[name]

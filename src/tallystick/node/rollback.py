@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import Conflict, DiskFull, Unavailable
+from tallystick.errors import Conflict, DiskFull, TallyError, Unavailable
 from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import MoveAlias, Sample
 from tallystick.kernel.parts import KERNEL
@@ -48,14 +48,31 @@ async def move_alias(node: Node, order: Order) -> str | None:
     try:
         await _switch(node, order, now)
     except BaseException:
-        node.dispatch.shut.discard(now)
-        node.resume.begin(now, node.feed.head(now))
+        # Who asked may be gone, and what was queued for them happens all the same.
+        if await _is_moved(node, now):
+            _follow(node, order, thawed=thawed)
+        else:
+            node.dispatch.shut.discard(now)
+            node.resume.begin(now, node.feed.head(now))
         raise
+    _follow(node, order, thawed=thawed)
+    return now
+
+
+async def _is_moved(node: Node, now: str) -> bool:
+    """True when the world that had the name has lost it; asked behind all that was queued."""
+    try:
+        return await node.look(now, _is_frozen)
+    except TallyError:
+        return False  # it is gone, or the node stops: the next start reads the journal
+
+
+def _follow(node: Node, order: Order, *, thawed: bool) -> None:
+    """The journal has moved a name; so does the node."""
     node.names[order.alias] = order.to
     node.dispatch.shut.discard(order.to)
     if thawed:
         node.resume.begin(order.to, node.feed.head(order.to))
-    return now
 
 
 async def _check(node: Node, order: Order) -> None:
