@@ -29,9 +29,11 @@ RECENT_KEPT: Final = 4096
 
 
 class Plan(NamedTuple):
-    """A snapshot on its way: where each store will stand, and which entries it covers."""
+    """A snapshot on its way: where the world stands in it, and which entries it covers."""
 
     seq: int
+    head: bytes
+    manifest: bytes
     document: bytes
     root: bytes
     roots: dict[str, bytes]
@@ -107,7 +109,8 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     root = root_of(world, state_root_of(world, roots))
     document = canon.encode(_document(world, roots))
     blobs[canon.digest_of(document)] = document
-    return Plan(world.seq, document, root, roots, paths, written, branches)
+    stands = (world.seq, world.head, world.manifest)
+    return Plan(*stands, document, root, roots, paths, written, branches)
 
 
 def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Commits:
                 ]
                 if taken:
                     hosted.snapped = max(hosted.snapped, taken[-1].seq)
-                    self._outlet.now.snapshots.append(hosted.driver.world.id)
+                    self._outlet.now.snapshots.append((hosted.driver.world.id, taken[-1]))
                 hosted.driver.committed(cut, outcome)
         if full:
             self._filled(full)

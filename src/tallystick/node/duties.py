@@ -1,8 +1,8 @@
 """Duties: what a node does beside its work: snapshots by time, checkpoints, watching the disk.
 
 A checkpoint is the node's signed word for where a journal stood.
-It needs a root, and a root is cheap only where little changed since the last snapshot; so each
-checkpoint follows a snapshot, and a world that changed has one every minute (ADR 0011).
+It needs a root, which costs as much as has changed since the last snapshot; so each snapshot is
+signed with the root that it has, and a world that changed has one every minute (ADR 0011).
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.checkpoints import Stand
 from tallystick.journal.reserve import ROOM_BYTES, Reserve, room
 from tallystick.kernel.roots import root
+from tallystick.kernel.snapshot import Plan
 from tallystick.kernel.world import World
 from tallystick.node.node import Node
 from tallystick.node.spare import give_back
+
+Standing = tuple[int, bytes, bytes, bytes]
+"""Sequence, hash of the last frame, root and manifest of a world at one moment."""
 
 CHECKPOINT_S: Final = 60.0
 _LOOK_S: Final = 1.0
@@ -94,16 +98,17 @@ class Duties:
         except (NotQuiescent, DiskFull, JournalCorrupt):
             return  # the journal is whole without it; opening only folds longer
 
-    def snapshot_taken(self, world: str) -> None:
-        """A snapshot is durable: sign where the world stands now."""
+    def snapshot_taken(self, world: str, plan: Plan) -> None:
+        """A snapshot is durable: sign where the world stood in it."""
         if not self._node.stopping:
-            task = asyncio.create_task(self._sign(world))
+            stood = (plan.seq, plan.head, plan.root, plan.manifest)
+            task = asyncio.create_task(self._sign(world, stood))
             self._signing[task] = None
             task.add_done_callback(lambda done: self._signing.pop(done, None))
 
-    async def _sign(self, world: str) -> None:
+    async def _sign(self, world: str, stood: Standing | None = None) -> None:
         try:
-            await self.checkpoint(world)
+            await self.checkpoint(world, stood)
         except TallyError:
             return  # the world is gone, or the node stops with an error that it tells itself
 
@@ -115,8 +120,10 @@ class Duties:
         for world in list(self._node.engine.worlds):
             try:
                 async with asyncio.timeout_at(until_s):
-                    if await self._signed(world) < self._node.feed.head(world):
-                        await self._snapshot(world)
+                    head = self._node.feed.head(world)
+                    if await self._signed(world) < head:
+                        if self._node.engine.worlds[world].snapped < head - 1:
+                            await self._snapshot(world)
                         await self._sign(world)
             except TimeoutError:
                 text = "no time is left for a snapshot; the next start folds the tail"
@@ -127,10 +134,10 @@ class Duties:
         rows = await self._node.read(lambda reader: reader.checkpoints(world))
         return rows[-1].seq if rows else 0
 
-    async def checkpoint(self, world: str) -> CheckpointRow:
-        """Sign where a world stands, keep it in the journal and beside it."""
+    async def checkpoint(self, world: str, stood: Standing | None = None) -> CheckpointRow:
+        """Sign where a world stands, or stood, keep it in the journal and beside it."""
         node = self._node
-        seq, head, found, manifest = await node.look(world, _standing)
+        seq, head, found, manifest = stood or await node.look(world, _standing)
         epoch = node.engine.worlds[world].driver.head.epoch
         stand = Stand(found, manifest, node.clock.now_ns())
         row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
@@ -140,5 +147,5 @@ class Duties:
         return row
 
 
-def _standing(world: World) -> tuple[int, bytes, bytes, bytes]:
+def _standing(world: World) -> Standing:
     return world.seq, world.head, root(world), world.manifest

@@ -474,8 +474,8 @@ class Node:
             dispatch.defer(name)
         for world, frames, head in parcel.durable:
             self.feed.durable(world, frames, head)
-        for world in parcel.snapshots:
-            self.duties.snapshot_taken(world)
+        for world, plan in parcel.snapshots:
+            self.duties.snapshot_taken(world, plan)
         for world, why in parcel.stopped:
             self.log.say(*told_of(why), world=world)
         for world in parcel.lost:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tallystick.errors import TallyError
 from tallystick.journal.base import Head
+from tallystick.kernel.snapshot import Plan
 from tallystick.model.frames import Sealed
 from tallystick.node.driver import Deferred, Ticket
 from tallystick.node.jobs import Published
@@ -26,7 +27,7 @@ class Parcel:
     performed: list[tuple[Ended, str]] = field(default_factory=list)
     settled: list[tuple[str, bytes]] = field(default_factory=list)
     durable: list[tuple[str, Sequence[Sealed], Head]] = field(default_factory=list)
-    snapshots: list[str] = field(default_factory=list)
+    snapshots: list[tuple[str, Plan]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     stopped: list[tuple[str, TallyError | None]] = field(default_factory=list)
 
