@@ -120,14 +120,17 @@ class Duties:
         for world in list(self._node.engine.worlds):
             try:
                 async with asyncio.timeout_at(until_s):
-                    head = self._node.feed.head(world)
-                    if await self._signed(world) < head:
-                        if self._node.engine.worlds[world].snapped < head - 1:
-                            await self._snapshot(world)
-                        await self._sign(world)
+                    await self._end(world)
             except TimeoutError:
                 text = "no time is left for a snapshot; the next start folds the tail"
                 self._node.log.say("warning", "node.unsigned", text, world=world)
+
+    async def _end(self, world: str) -> None:
+        head = self._node.feed.head(world)
+        if await self._signed(world) < head:
+            if self._node.engine.worlds[world].snapped < head - 1:
+                await self._snapshot(world)
+            await self._sign(world)
 
     async def _signed(self, world: str) -> int:
         """Up to where the last checkpoint of a world reaches."""
