@@ -202,9 +202,14 @@ def test_other_forms_are_refused(raw: object) -> None:
 @pytest.mark.invariant("I42")
 def test_what_was_replaced_is_remembered_up_to_a_bound() -> None:
     """A change of very many branches names no more than the bound; others are read again."""
-    nodes = Nodes(Shelf())
-    for number in range(33_000):
-        nodes.replace(number.to_bytes(32, "big"))
+    nodes = Nodes(Shelf(), most=2**26)
+    digests = [number.to_bytes(32, "big") for number in range(33_000)]
+    for digest in digests:
+        nodes.replace(digest)
+    assert not nodes._replaced, "what is not in the cache need not leave it"
+    nodes.keep(dict.fromkeys(digests, Branch("", 3, bytes(68))))
+    for digest in digests:
+        nodes.replace(digest)
     assert len(nodes._replaced) == 32_768
     nodes.forget_replaced()
     assert not nodes._replaced

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tallystick.errors import TallyError
+from tallystick.journal import checkpoints
+from tallystick.journal.base import Head
 from tallystick.modules.python import Outcome, PythonRunner
 from tallystick.node.ops import Span
 from tests import orders
@@ -59,6 +61,16 @@ def test_snapshots_are_taken_and_signed_under_load(tmp_path: Path) -> None:
             assert len(rows) >= 2
             found = await node.ops.verify(world)
             assert found["ok"], found
+            # What is signed is the snapshot itself, so that no root is computed for it.
+            roots = {row.seq: row.root for row in rows}
+            signed = await node.read(lambda reader: reader.checkpoints(world))
+            row = next(each for each in signed if each.seq in roots)
+            assert row.root == roots[row.seq]
+            stand = checkpoints.Stand(bytes(32), row.manifest, row.at_ns)
+            other = checkpoints.make(node.key.pair, world, Head(*row[:2], row.epoch), stand)
+            await node.write(lambda journal: journal.add_checkpoint(world, other))
+            wrong = await node.ops.verify(world)
+            assert not wrong["ok"], "a checkpoint that says another root than its snapshot"
 
     go(main())
 

@@ -218,7 +218,7 @@ class Nodes:
 
     def replace(self, digest: bytes) -> None:
         """A change has written another branch in place of this one, which is old from now on."""
-        if len(self._replaced) < _REPLACED_MAX:
+        if digest in self._cache and len(self._replaced) < _REPLACED_MAX:
             self._replaced[digest] = None
 
     def forget_replaced(self) -> None:

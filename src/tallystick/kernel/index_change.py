@@ -52,7 +52,7 @@ class _Change:
         """What is there after the changes, all of which share the nibbles before `at`."""
         if ref is None:
             return self._built([item for item in items if item[1] is not None], at)
-        node = self._nodes.load(ref[:32])
+        node = self._nodes.peek(ref[:32])  # another takes its place: nobody asks for it again
         if isinstance(node, Branch):
             return self._branch(ref, node, items, at)
         return self._leaf(ref, node, items, at)
