@@ -140,7 +140,9 @@ class Duties:
     async def checkpoint(self, world: str, stood: Standing | None = None) -> CheckpointRow:
         """Sign where a world stands, or stood, keep it in the journal and beside it."""
         node = self._node
-        seq, head, found, manifest = stood or await node.look(world, _standing)
+        if stood is None:
+            stood = await node.look(world, _standing)
+        seq, head, found, manifest = stood
         epoch = node.engine.worlds[world].driver.head.epoch
         stand = Stand(found, manifest, node.clock.now_ns())
         row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
