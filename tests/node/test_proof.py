@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import TallyError
+from tallystick.errors import NotOwner, TallyError
 from tallystick.journal import checkpoints
 from tallystick.journal.base import Head
 from tallystick.modules.python import Outcome, PythonRunner
@@ -148,3 +148,19 @@ def test_one_workflow_is_run_again_alone(tmp_path: Path) -> None:
 
 def _other(*_given: Any) -> Any:
     return Outcome({"orders": 7, "cents": 7})
+
+
+def test_a_world_that_is_gone_is_not_signed(tmp_path: Path) -> None:
+    """A snapshot is signed a moment after it is durable; its world may have been removed by then."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await node.snapshot(world)
+            (row,) = await node.read(lambda reader: reader.snapshots(world))
+            await node.remove("main")
+            await node.duties._sign(world, (row.seq, bytes(32), row.root, bytes(32)))
+            with pytest.raises(NotOwner):
+                await node.duties.checkpoint(world)
+
+    go(main())

@@ -128,7 +128,7 @@ class Duties:
     async def _end(self, world: str) -> None:
         head = self._node.feed.head(world)
         if await self._signed(world) < head:
-            if self._node.engine.worlds[world].snapped < head - 1:
+            if self._node.hosted(world, look=True).snapped < head - 1:
                 await self._snapshot(world)
             await self._sign(world)
 
@@ -140,10 +140,10 @@ class Duties:
     async def checkpoint(self, world: str, stood: Standing | None = None) -> CheckpointRow:
         """Sign where a world stands, or stood, keep it in the journal and beside it."""
         node = self._node
+        epoch = node.hosted(world, look=True).driver.head.epoch
         if stood is None:
             stood = await node.look(world, _standing)
         seq, head, found, manifest = stood
-        epoch = node.engine.worlds[world].driver.head.epoch
         stand = Stand(found, manifest, node.clock.now_ns())
         row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
         await node.write(lambda journal: journal.add_checkpoint(world, row))

@@ -173,7 +173,8 @@ class Node:
         """The first name of a world, or its id."""
         return next((name for name, known in self.names.items() if known == world), world)
 
-    def _hosted(self, world: str, *, look: bool = False) -> Hosted:
+    def hosted(self, world: str, *, look: bool = False) -> Hosted:
+        """A world as it is driven here; refuses one that is gone or, except to `look`, stopped."""
         if self.engine.failed is not None:
             raise self.engine.failed
         hosted = self.engine.worlds.get(world)
@@ -193,7 +194,7 @@ class Node:
         Refuses with `Busy` when the lane of new events is full.
         `blobs` become durable with them.
         """
-        hosted = self._hosted(world)
+        hosted = self.hosted(world)
         if world in self.looking:
             del self.looking[world]
             await self.on_kernel(lambda: own(hosted.driver))
@@ -239,7 +240,7 @@ class Node:
 
     async def look(self, world: str, ask: Callable[[World], T]) -> T:
         """Ask the live world; answered once all it saw is durable."""
-        hosted = self._hosted(world, look=True)
+        hosted = self.hosted(world, look=True)
         ticket = Ticket(Look(ask))
         call = Call(self.loop, [ticket])
         self.engine.look(hosted, ticket)
@@ -250,7 +251,7 @@ class Node:
     @asynccontextmanager
     async def held(self, world: str) -> AsyncIterator[None]:
         """Let a world stand still for a moment: what comes waits, looks and `now` are answered."""
-        driver = self._hosted(world).driver
+        driver = self.hosted(world).driver
         await self.on_kernel(lambda: setattr(driver, "held", True))
         try:
             yield
@@ -259,7 +260,7 @@ class Node:
 
     async def now(self, world: str, given: Input) -> Answer:
         """Decide about one input before all that waits; for whoever holds the world."""
-        hosted = self._hosted(world)
+        hosted = self.hosted(world)
         if self.engine.read_only:
             raise DiskFull("the disk is full; the node only reads")
         ticket = Ticket(given)
@@ -277,7 +278,7 @@ class Node:
         """Ask the world as it was at a sequence; folded in a worker thread."""
 
         def fold(reader: Reader) -> T:
-            runner = self._hosted(world, look=True).driver.world.runner
+            runner = self.hosted(world, look=True).driver.world.runner
             return ask(world_at(reader, world, runner, seq=seq, settings=self.hosting.settings))
 
         return await self.read(fold)
