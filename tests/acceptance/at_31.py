@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 from tests.acceptance.at_30 import memory_kb
@@ -14,6 +19,8 @@ from tests.acceptance.kit.stream import stream
 from tests.acceptance.kit.till import ROUTES, Till
 
 BATCH = 100
+EVERY_S = 0.1
+LAST_S = 10.0
 FEW = 4
 PATIENCE_S = 1800.0
 CHARGE = "kit/charge@1"
@@ -68,6 +75,8 @@ def _make(place: Place, cells: int, intents: int) -> dict[str, float]:
     """Orders that are done at once, and bills that nobody pays; the memory on the way.
 
     A tenth of the cells comes first: what the rest costs in memory is the question.
+    What changed is held until a snapshot has it, some megabytes that come and go every second or
+    two, so a moment says little: the median of the last seconds at work counts.
     """
     held = {}
     tenth = cells // 10
@@ -77,10 +86,30 @@ def _make(place: Place, cells: int, intents: int) -> dict[str, float]:
         ("grown_mb", "bill", 0, intents),
     ):
         wishes = {"count": count, "kind": kind, "first": first, "batch": BATCH}
-        sent = stream(place, PATIENCE_S, lines=FEW, **wishes)
+        with _weighed(place.node_pid()) as weights:
+            sent = stream(place, PATIENCE_S, lines=FEW, **wishes)
         assert sent["accepted"] == count, sent
-        held[name] = round(memory_kb(place.node_pid()) / 1024, 1)
+        held[name] = round(median(weights) / 1024, 1)
     return held
+
+
+@contextmanager
+def _weighed(pid: int) -> Iterator[deque[int]]:
+    """The memory of a process in the last seconds of what is done meanwhile, in kilobytes."""
+    weights = deque([memory_kb(pid)], maxlen=round(LAST_S / EVERY_S))
+    over = threading.Event()
+
+    def weigh() -> None:
+        while not over.wait(EVERY_S):
+            weights.append(memory_kb(pid))
+
+    thread = threading.Thread(target=weigh)
+    thread.start()
+    try:
+        yield weights
+    finally:
+        over.set()
+        thread.join()
 
 
 def _order(name: str, cents: int) -> dict[str, Any]:
