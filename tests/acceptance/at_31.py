@@ -101,7 +101,10 @@ def _weighed(pid: int) -> Iterator[deque[int]]:
 
     def weigh() -> None:
         while not over.wait(EVERY_S):
-            weights.append(memory_kb(pid))
+            try:
+                weights.append(memory_kb(pid))
+            except OSError:
+                return  # it is gone, which whoever sends to it will tell
 
     thread = threading.Thread(target=weigh)
     thread.start()
