@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallystick.kernel.index import EMPTY, Nodes, tails
+from tallystick.kernel.index import EMPTY, Branch, Nodes, tails
 from tallystick.kernel.index_change import change
 from tallystick.kernel.presence import REGIONS, Presence
 from tallystick.kernel.store import Store
@@ -153,3 +153,13 @@ def test_a_whole_store_reads_nothing_for_a_new_entry() -> None:
     read = kept.shelf.reads
     assert [kept.store.get(path) for path in PATHS[30:]] == [None] * 10
     assert kept.shelf.reads == read
+
+
+def test_a_filter_is_paid_from_the_cache_of_branches() -> None:
+    """I42: what stands before the index takes no memory of its own; half of the cache stays."""
+    nodes = Nodes(Shelf(), most=200_000)
+    branches = {number.to_bytes(32, "big"): Branch("", 3, bytes(68)) for number in range(2_000)}
+    for taken, most in ((0, 200_000), (60_000, 140_000), (180_000, 100_000)):
+        nodes.leave_room(taken)
+        nodes.keep(branches)
+        assert 0.9 * most < nodes._held <= most

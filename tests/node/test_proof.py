@@ -151,7 +151,7 @@ def _other(*_given: Any) -> Any:
 
 
 def test_a_world_that_is_gone_is_not_signed(tmp_path: Path) -> None:
-    """A snapshot is signed a moment after it is durable; its world may have been removed by then."""
+    """A snapshot is signed a moment after it is durable; its world may be removed by then."""
 
     async def main() -> None:
         async with running(config(tmp_path), Bank()) as node:

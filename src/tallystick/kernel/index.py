@@ -186,16 +186,21 @@ class Nodes:
     Once it is half full, a branch that is used moves to the end.
     """
 
-    __slots__ = ("_blobs", "_cache", "_half", "_held", "_most", "_replaced")
+    __slots__ = ("_all", "_blobs", "_cache", "_half", "_held", "_most", "_replaced")
 
     def __init__(self, blobs: Blobs, most: int = 4 * 1024 * 1024) -> None:
         self._blobs = blobs
         self._cache: dict[bytes, Branch] = {}
         self._held = 0  # bytes of it all
-        self._most = most
+        self._all = self._most = most
         self._half = most // 2
         # Branches that a change has replaced: once its root is the one that is read, they are old.
         self._replaced: dict[bytes, None] = {}
+
+    def leave_room(self, taken: int) -> None:
+        """Hold so many bytes less: what stands before the index is paid from the same purse."""
+        self._most = max(self._all // 2, self._all - taken)
+        self._half = self._most // 2
 
     def keep(self, branches: Mapping[bytes, Branch]) -> None:
         """Remember branches that were just written: what is new is asked for next."""

@@ -35,6 +35,11 @@ class Presence:
         self._filters: list[bytearray] = []
         self._room = 0  # how many entries the newest filter still takes
 
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return sum([len(bits) for bits in self._filters])
+
     def lacks(self, path: bytes) -> bool:
         """True when no entry has this path."""
         region = path[0] << 8 | path[1]

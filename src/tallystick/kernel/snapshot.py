@@ -158,6 +158,7 @@ def promote(world: World, plan: Plan) -> None:
         else:
             store.promote(root, plan.paths.get(name, []), seq)
     world.nodes.forget_replaced()
+    world.nodes.leave_room(sum([store.filter_bytes for store in world.cells.values()]))
     world.nodes.keep(plan.branches)
     world.resident.clear()
     world.resident_bytes = 0

@@ -234,6 +234,11 @@ class Store(Generic[T]):
         merged.update(dict.fromkeys(keys))
         return made
 
+    @property
+    def filter_bytes(self) -> int:
+        """What the filter before the index takes."""
+        return 0 if self._presence is None else self._presence.size
+
     def learn(self, most: int) -> bool:
         """Learn what some more of the index holds; False when all of it is known."""
         presence = self._presence
