@@ -188,7 +188,8 @@ def test_a_small_memory_of_nodes_changes_nothing() -> None:
         rig.send(GO, go(f"c{number}", "note"))
     rig.driver.snapshot()
     small = rig.reopened()
-    small.world.nodes._most, small.world.nodes._half = 4, 2
+    small.world.nodes._all = 4
+    small.world.nodes.leave_room(0)
     for number in range(200):
         assert small.state(LAB, f"c{number}") == rig.state(LAB, f"c{number}")
     assert len(small.world.nodes._cache) <= 4
