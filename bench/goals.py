@@ -32,9 +32,8 @@ def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
         order, need = made["k1_order"], 20_000 if path == "pure" else 35_000
         yield _rate(f"K1 order, {path}", order, need, "ticks/s")
         ratio, wall = order["to_l1"], order["to_l1_wall"]
-        figure = f"{wall:.2f}, {ratio:.2f} without the wait for the disk"
-        # 11 has the wait for the disk in L1; processor time alone is a stricter view of it.
-        yield Goal(f"K1 order to L1, {path}", ">= 1/3", figure, wall >= 1 / 3)
+        figure = f"{ratio:.2f} in processor time, {wall:.2f} with the wait for the disk"
+        yield Goal(f"K1 order to L1, {path}", ">= 1/3", figure, ratio >= 1 / 3)
         yield _rate(f"K2 open, {path}", made["k2"], 100_000, "records/s")
         yield _rate(f"K3 verify, {path}", made["k3"], 15_000, "ticks/s")
         budget = {"pure": (20, 40), "compiled": (10, 8)}[path]
@@ -51,7 +50,7 @@ def _wasm(made: Mapping[str, Any] | None) -> Iterator[Goal]:
         at_one = made[name] / made["pace"]
         figure = f"{made[name]:,} ticks/s of one core ({made['language']}), {at_one:,.0f} {AT_ONE}"
         goal = f">= {need:,} ticks/s"
-        yield Goal(f"K4 wasm, {name} instances", goal, figure, max(made[name], at_one) >= need)
+        yield Goal(f"K4 wasm, {name} instances", goal, figure, at_one >= need)
     grown = made["trap_mb"]
     name = f"K4 memory gained over {made['traps']:,} traps"
     yield Goal(name, "<= 5 MB", f"{grown} MB", grown <= 5)
@@ -61,28 +60,27 @@ def _wasm(made: Mapping[str, Any] | None) -> Iterator[Goal]:
         f"K4 slowest stop of {made['stops']} bad modules",
         "<= 200 ms",
         figure,
-        slowest * min(made["pace"], 1) <= 200,
+        slowest * made["pace"] <= 200,
     )
 
 
 def _rate(name: str, made: Mapping[str, Any], need: int, unit: str) -> Goal:
     figure = f"{made['core']:,} {unit}, {made['paced']:,} {AT_ONE}"
-    return Goal(name, f">= {need:,} {unit}", figure, max(made["core"], made["paced"]) >= need)
+    return Goal(name, f">= {need:,} {unit}", figure, made["paced"] >= need)
 
 
 def _growth(scale: Mapping[str, Any]) -> Iterator[Goal]:
     rows = scale["sizes"]
     first, last = rows[0], rows[-1]
-    for kind in ("hot", "new"):
+    for kind in ("hot", "new", "cold"):
         costs = [row[f"tick_{kind}"]["us"] for row in rows]
         ratio = max((cost / costs[0] for cost in costs), key=lambda each: abs(each - 1))
         shown = " -> ".join(f"{cost:.0f}" for cost in costs)
         name = f"cost per tick flat, {kind} cells, {first['cells']:,} to {last['cells']:,}"
         figure = f"{shown} us, at most x {ratio:.2f}"
         yield Goal(name, "+-20 %", figure, abs(ratio - 1) <= 0.2)
-    # A tick is flat; reading a cell costs what is read, which is counted (ADR 0034).
     reads = [row["cold_reads"] for row in rows]
-    figure = f"{' -> '.join(map(str, reads))}, with {rows[-1]['tick_cold']['us']:.0f} us a tick"
+    figure = " -> ".join(map(str, reads))
     name = f"nodes read for a cold cell, {first['cells']:,} to {last['cells']:,}"
     yield Goal(name, f"<= {READS}", figure, max(reads) <= READS)
     held = last["memory"]["mb_visited"] - last["memory"]["mb_before"]

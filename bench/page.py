@@ -70,16 +70,16 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 READING = """\
 The pace is what this machine does of the one on which the goals were set, by a fixed piece of work
-of the standard library around each measurement (ADR 0026): an absolute goal is met as seen or at
-the pace of one, a ratio of one run as it is.
+of the standard library around each measurement (ADR 0026): an absolute goal is judged at the pace
+of one, a ratio of one run as it is.
 `one core` is units per second of processor time, which neighbours stretch less than the wall clock
 (they still share its caches); it decides.
 `windows` is the wall clock in the lower quartile of short windows, median of the rounds; `best` is
 its best round, `whole run` the wall clock of the best whole run.
 L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups of 256
 with synchronous=FULL, and nothing else.
-All ratios are taken inside one process; `to L1, wall` is the one that goals are about, and `to L1`
-compares processor time, which leaves the wait for the disk out of L1 and so is the stricter.
+All ratios are taken inside one process; `to L1` compares processor time, which leaves the wait for
+the disk out of L1 and so is the stricter.
 """
 
 

@@ -160,15 +160,14 @@ def _w7(all_: Mapping[str, Figures]) -> Iterator[Goal]:
     ):
         at_one = got / w7["pace"]
         figure = f"{got:,.0f} events/s, {at_one:,.0f} at the pace of one"
-        yield Goal(name, f">= {least:,} events/s", figure, max(got, at_one) >= least)
+        yield Goal(name, f">= {least:,} events/s", figure, at_one >= least)
 
 
 def _w8(all_: Mapping[str, Figures]) -> Iterator[Goal]:
     w8 = all_["w8"]
     rate = w8["iterations_per_s"] / w8["pace"]
     figure = f"{w8['iterations_per_s']:,.0f} iterations/s, {rate:,.0f} at the pace of one"
-    met = max(w8["iterations_per_s"], rate) >= 2_000
-    yield Goal("W8 parallel loop", ">= 2,000 iterations/s", figure, met)
+    yield Goal("W8 parallel loop", ">= 2,000 iterations/s", figure, rate >= 2_000)
     for name, field, most in (
         ("W8 records of an iteration", "records_per_iteration", 4.1),
         ("W8 commits of an iteration", "commits_per_iteration", 2),
@@ -181,8 +180,7 @@ def _w8(all_: Mapping[str, Figures]) -> Iterator[Goal]:
     if w8.get("python_s") is not None:  # no sandbox on a machine without bubblewrap
         at_one = w8["python_s"] * w8["pace"]
         figure = f"{w8['python_s']:.2f} s, {at_one:.2f} s at the pace of one"
-        met = min(w8["python_s"], at_one) <= 3
-        yield Goal("W8 100 python steps, each in a sandbox", "<= 3 s", figure, met)
+        yield Goal("W8 100 python steps, each in a sandbox", "<= 3 s", figure, at_one <= 3)
     costs = [w8["us_cpu_small"], w8["us_cpu"], w8["us_cpu_large"]]
     # The one in the middle is a single loop, which may meet a snapshot or none.
     ratio = max(costs[0], costs[2]) / max(min(costs[0], costs[2]), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -95,13 +95,15 @@ def test_who_asked_may_be_gone(tmp_path: Path) -> None:
         async with running(config(tmp_path), Bank()) as node:
             old, new = await forked(node)
             asked: asyncio.Task[str | None]
+            gone = threading.Event()
 
             class Shut(set[str]):
                 def add(self, world: str) -> None:
                     """The move is about to be queued: its caller goes before it is done."""
                     super().add(world)
-                    node.engine.call(lambda: time.sleep(0.2))
-                    node.loop.call_later(0.05, asked.cancel)
+                    node.engine.call(lambda: None if gone.wait(60) else None)
+                    node.loop.call_soon(asked.cancel)
+                    node.loop.call_soon(gone.set)
 
             node.dispatch.shut = Shut(node.dispatch.shut)
             asked = asyncio.create_task(moved(node, "prod", new))

@@ -128,6 +128,7 @@ class Duties:
     async def _end(self, world: str) -> None:
         head = self._node.feed.head(world)
         if await self._signed(world) < head:
+            # The record of a snapshot itself stands behind what it holds.
             if self._node.hosted(world, look=True).snapped < head - 1:
                 await self._snapshot(world)
             await self._sign(world)
