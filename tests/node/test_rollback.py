@@ -97,11 +97,14 @@ def test_who_asked_may_be_gone(tmp_path: Path) -> None:
             asked: asyncio.Task[str | None]
             gone = threading.Event()
 
+            def waits() -> None:
+                gone.wait(60)
+
             class Shut(set[str]):
                 def add(self, world: str) -> None:
                     """The move is about to be queued: its caller goes before it is done."""
                     super().add(world)
-                    node.engine.call(lambda: None if gone.wait(60) else None)
+                    node.engine.call(waits)
                     node.loop.call_soon(asked.cancel)
                     node.loop.call_soon(gone.set)
 
