@@ -88,6 +88,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+# tidy: one story, told in order.
 def test_who_asked_may_be_gone(tmp_path: Path) -> None:
     """BUGS 87: a move that was queued happens though its caller was cancelled; the node follows."""
 
