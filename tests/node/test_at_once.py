@@ -186,8 +186,7 @@ def test_what_goes_out_together_is_performed_by_the_io_thread(tmp_path: Path) ->
             world = await node.create("main", orders.bundle())
             await node.offer(world, *[placed(node, f"o-{i}") for i in range(3)])
             assert await node.quiet(world, 60_000)
-        assert till.here == []
-        assert till.waited == ["MainThread"] * 3
+        assert (till.here, till.waited) == (["MainThread"] * 3, [])
 
     go(main())
 

@@ -157,7 +157,7 @@ def test_a_job_that_waits_by_name_stops_its_world_when_its_turn_comes(
             other = await node.create("other", orders.bundle())
             kept: list[Any] = []
             with monkeypatch.context() as patch:
-                patch.setattr(node.dispatch, "publish", kept.append)
+                patch.setattr(node.dispatch, "publish_all", kept.extend)
                 await node.offer(world, placed(node, LARGE))
                 await until(node, lambda: bool(kept))
             await lose(node)

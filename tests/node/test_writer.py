@@ -141,7 +141,7 @@ def test_a_lock_is_given_back_once(tmp_path: Path) -> None:
 class Sleepy:
     """A journal whose commits take a given time."""
 
-    wal_waits = False
+    wal_waits = wal_short = False
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -90,7 +90,7 @@ class SqliteJournal(SqliteReader):
         self._bell = Bell()
         self._ids: dict[str, int] = {}
         self._home: apsw.Connection | None = None
-        self._log = Log(int(one(self._db, "PRAGMA page_size")[0]))
+        self._log = Log(self._path, int(one(self._db, "PRAGMA page_size")[0]))
 
         def grown(_db: apsw.Connection, _name: str, pages: int) -> int:
             self._log.grown(pages)
@@ -243,6 +243,21 @@ class SqliteJournal(SqliteReader):
     def wal_waits(self) -> bool:
         """True when the WAL should be copied into the file beside the next commits."""
         return self._log.waits
+
+    @property
+    def wal_short(self) -> bool:
+        """True when the WAL should be made longer ahead of its commits."""
+        return self._log.short and self._vfs is None  # another VFS has files of its own
+
+    def lengthen_wal(self) -> bool:
+        """Make the WAL a piece longer, between commits; False when it needs no more."""
+        with self._writing():
+            return self._log.lengthen()
+
+    def sync_wal(self) -> None:
+        """Have what was added to the WAL on the disk, while another thread may write."""
+        with self._writing():
+            self._log.sync()
 
     def bring_home(self) -> None:
         """Copy what stands in the WAL into the file, while another thread may write.

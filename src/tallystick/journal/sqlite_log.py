@@ -7,13 +7,22 @@ From `NEAR` on the rest is copied, too, and once nearly nothing is left the log 
 same file: that takes a moment, and writing over it is quicker than making it longer again.
 Over `FULL` it is cut in any case, and those who read are waited for; one who does not end is
 waited for again only when some more has come.
+
+Writing over bytes that a file has takes half the time of making it longer, to a disk that syncs.
+So the file of a log in use is filled with zeros up to `READY`, and in an idle moment one that is no
+longer is brought home and stays as it is. SQLite takes zeros for the end of the log.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
+
+from tallystick.journal.blob_files import sync_file
+from tallystick.journal.reserve import ROOM_BYTES, room
 
 _MIB: Final = 1024 * 1024
 SOME: Final = 16 * _MIB  # is copied whenever it suits
@@ -25,6 +34,9 @@ FULL: Final = 48 * _MIB  # so that it stays under 64 while it is cut
 AGAIN: Final = 8 * _MIB  # more, before a reader is waited for a second time
 READERS_MS: Final = 1000  # as long a full log waits for those who read
 MOMENT_MS: Final = 20  # and one that is not full yet
+READY: Final = 8 * _MIB  # of the file are there before they are written to
+USED: Final = _MIB // 4  # who wrote so much will write more
+PIECE: Final = _MIB  # is filled at a time: a commit waits for it
 
 
 class Cut(NamedTuple):
@@ -38,16 +50,45 @@ class Cut(NamedTuple):
 class Log:
     """The bytes of the log, and how many of them are in the file too."""
 
-    def __init__(self, page: int) -> None:
+    def __init__(self, database: Path, page: int) -> None:
+        self._path = database.with_name(f"{database.name}-wal")
         self._page = page
-        self.bytes = self._home = 0
+        self.bytes = self._home = self._longest = 0
         self._full, self._near = FULL, NEAR
         self.coming = False  # somebody copies it just now, and nobody else can
+        self._ready = False
 
     def grown(self, pages: int) -> None:
         """A commit has left so many pages in the log."""
         self.bytes = pages * self._page
         self._home = min(self._home, self.bytes)
+        self._longest = max(self._longest, self.bytes)
+
+    @property
+    def short(self) -> bool:
+        """True when the file of a log in use is to be made longer ahead of its commits."""
+        return self.bytes > USED and not self._ready
+
+    def lengthen(self) -> bool:
+        """Fill a piece behind the end of the file; False when it needs no more.
+
+        Nobody may write to the log meanwhile. A disk with little space is left alone.
+        """
+        handle = os.open(self._path, os.O_WRONLY)
+        try:
+            size = os.fstat(handle).st_size
+            self._ready = True  # also when it fails: nobody needs it so much
+            if size >= READY or room(self._path.parent) < ROOM_BYTES + READY:
+                return False
+            os.pwrite(handle, bytes(min(PIECE, READY - size)), size)
+            self._ready = False
+        finally:
+            os.close(handle)
+        return True
+
+    def sync(self) -> None:
+        """Have what was added on the disk; somebody may write to the log meanwhile."""
+        sync_file(self._path)
 
     def homed(self, pages: int) -> None:
         """So many of its pages are in the file."""
@@ -74,8 +115,10 @@ class Log:
         size, easy = self.bytes, self._easy
         if size > self._full:
             return Cut(apsw.SQLITE_CHECKPOINT_TRUNCATE, whole=True, wait_ms=READERS_MS)
-        if size > FULL or (idle and size > 0):
+        if size > FULL or (idle and size > 0 and self._longest > READY):
             return Cut(apsw.SQLITE_CHECKPOINT_TRUNCATE, whole=True)
+        if idle and size > 0:
+            return Cut(apsw.SQLITE_CHECKPOINT_PASSIVE, whole=True)
         if easy:
             return Cut(apsw.SQLITE_CHECKPOINT_RESTART, whole=True, wait_ms=MOMENT_MS)
         return Cut(apsw.SQLITE_CHECKPOINT_PASSIVE, whole=False) if size > SOME else None
@@ -92,3 +135,5 @@ class Log:
             self.bytes = self._home = 0
         if cut.whole:
             self._full, self._near = FULL, NEAR
+        if cut.mode == apsw.SQLITE_CHECKPOINT_TRUNCATE:
+            self._ready, self._longest = False, 0

@@ -6,6 +6,8 @@ the journal keeps the rest.
 An intent is settled exactly once and attempted at least once: the kernel sees to the first, and
 here one job has one outcome, whatever its executor does.
 Outcomes that end in the same turn of the loop share one seal.
+Of jobs that go out together, those that an executor can answer without waiting
+(`executors/base.AtOnce`) are answered when they are published, without tasks of their own.
 Everything here runs on the io thread.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -28,6 +30,7 @@ from tallystick.executors.base import (
     at_once_of,
 )
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
+from tallystick.model.tuples import make
 from tallystick.node.driver import Deferred
 from tallystick.node.jobs import Published
 from tallystick.node.receipts import Ended
@@ -223,7 +226,17 @@ class Dispatch:
 
     # ---- taking -----------------------------------------------------------------------------
 
-    def publish(self, job: Published) -> None:
+    def publish_all(self, jobs: Sequence[Published]) -> None:
+        """Publish what one commit let out; what is answered at once is settled together.
+
+        One that went out alone was asked before, if there was time for it (`node/at_once`).
+        """
+        together = len(jobs) > 1
+        for job in jobs:
+            self.publish(job, together=together)
+        self._flush()
+
+    def publish(self, job: Published, *, together: bool = False) -> None:
         """Start a job, or let it wait; what runs or waits already is left alone."""
         key = (job.world, job.intent)
         running = self.running.get(key)
@@ -240,10 +253,10 @@ class Dispatch:
         lane = self._lanes.get(job.effect) or self._lanes.get(job.executor)
         if lane is None:
             self.unserved[key] = Deferred(job.world, job.intent, job.effect, job.executor)
-        elif lane.running < lane.slots:
-            self._start(lane, job)
-        else:
+        elif lane.running >= lane.slots:
             self._wait(lane, Deferred(job.world, job.intent, job.effect, job.executor), job)
+        elif not (together and self._answered(lane, job)):
+            self._start(lane, job)
 
     def defer(self, name: Deferred) -> None:
         """Let an intent wait by name."""
@@ -301,6 +314,21 @@ class Dispatch:
 
     # ---- one job ----------------------------------------------------------------------------
 
+    def _answered(self, lane: Lane, job: Published) -> bool:
+        """Have a job answered that needs no waiting; False when a task has to perform it."""
+        if lane.at_once is None or self._sink.has_secrets(job):
+            return False
+        shelf = Shelf(job.world, self._sink.blob)
+        started_ns = self._sink.now_ns()
+        try:
+            outcome = lane.at_once(job_for(job, canon.decode(job.params), shelf))
+        except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
+            outcome = crash_of(why)
+        if outcome is None:
+            return False
+        self._end(make(Ended, (job, outcome, started_ns, self._sink.now_ns(), shelf.put_now)))
+        return True
+
     def _start(self, lane: Lane, job: Published) -> None:
         lane.running += 1
         run = self.running[job.world, job.intent] = Running(job, lane)
@@ -323,6 +351,8 @@ class Dispatch:
             self._leave(run)
         if outcome is not None:
             self._end(Ended(job, outcome, started_ns, self._sink.now_ns(), shelf.put_now))
+            if not self.running:
+                self._flush()  # nobody else can end in this turn: a chain does not wait
         if lane.waiting:
             self._next(lane)
 
@@ -373,9 +403,7 @@ class Dispatch:
 
     def _end(self, ended: Ended) -> None:
         self._ended.append(ended)
-        if not self.running:
-            self._flush()  # nobody else can end in this turn: a chain does not wait for the next
-        elif len(self._ended) == 1:
+        if len(self._ended) == 1:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:

@@ -469,8 +469,7 @@ class Node:
             self.outside.count(ended, status)
         for world, intent in parcel.settled:
             dispatch.settled(world, intent)
-        for job in parcel.published:
-            dispatch.publish(job)
+        dispatch.publish_all(parcel.published)
         for name in parcel.deferred:
             dispatch.defer(name)
         for world, frames, head in parcel.durable:

@@ -56,6 +56,7 @@ class Writer:
         self.least_s = 1.0  # what a commit takes when nothing else is in its way, as of late
         self._usual_s = 1.0
         self._homing = False  # asked for, and not begun
+        self._lengthening = False
         self._wrote_s = -math.inf  # when a commit ended last
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -79,6 +80,9 @@ class Writer:
         if self.journal.wal_waits and not self._homing:
             self._homing = True
             self._queue.put(self._home)
+        if self.journal.wal_short and not self._lengthening:
+            self._lengthening = True
+            self._queue.put(self._lengthen)
         took = self._wrote_s - begun
         self._usual_s += (took - self._usual_s) / 8
         self.least_s = min(took, self.least_s * _FORGET)
@@ -141,6 +145,15 @@ class Writer:
         self._homing = False
         with self._told_if_broken():
             self.journal.bring_home()
+
+    def _lengthen(self) -> None:
+        """Make the log longer ahead of its commits; each waits for one piece at most."""
+        with self._told_if_broken():
+            more = True
+            while more:
+                more = self.alone(lambda journal: journal.lengthen_wal())
+            self.journal.sync_wal()
+        self._lengthening = False
 
     def _tidy(self) -> None:
         """Nothing to write: fold the log into the file, so that opening it again is quick.
