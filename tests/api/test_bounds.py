@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.api.answers import Answers
+from tallystick.api.answers import Answers, Kept
 from tallystick.api.once import Keys
 from tallystick.api.refusals import NoIdentity, WrongHost
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Route
 from tallystick.api.sessions import Sessions
 from tallystick.api.who import Door, Identity
+from tallystick.errors import DiskFull
 
 MANY = 1_100
 ALICE = Identity("a", "alice", frozenset({"read"}), ("*",))
@@ -70,6 +71,18 @@ def test_a_key_in_use_stays_taken_while_others_come_and_go(tmp_path: Path) -> No
             keys.close()
 
     asyncio.run(main())
+
+
+def test_an_answer_that_finds_no_room_is_told_as_such(tmp_path: Path) -> None:
+    """BUGS 98: a full disk is `node.disk_full` here too, and what was kept before is there."""
+    answers = Answers(tmp_path)
+    answers.put("w", "first", Kept(b"d", b"e", 1, 2))
+    answers._db.execute("PRAGMA max_page_count=1")  # as little as it has
+    with pytest.raises(DiskFull) as refused:
+        answers.put("w", "large", Kept(b"d", b"e", 1, 2, 202, bytes(100_000)))
+    assert refused.value.code == "node.disk_full"
+    assert answers.get("w", "first") == Kept(b"d", b"e", 1, 2)
+    answers.close()
 
 
 @pytest.mark.parametrize(("method", "path"), [("BREW", "/pot"), ("GET", "pot")])

@@ -8,10 +8,14 @@ The file is derived from nothing and proves nothing: losing it loses the memory 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import apsw
+
+from tallystick.errors import DiskFull
 
 FILE: Final = "answers.db"
 _TABLE: Final = """
@@ -42,10 +46,11 @@ class Answers:
         # Bodies of answers stand here: a file of an older release is narrowed, and its helpers
         # get the same mode.
         path.chmod(0o600)
-        self._db = apsw.Connection(str(path))
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute(_TABLE)
+        with _told():
+            self._db = apsw.Connection(str(path))
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(_TABLE)
 
     def get(self, world: str, key: str) -> Kept | None:
         """What is kept for a key of a world."""
@@ -58,18 +63,30 @@ class Answers:
 
     def put(self, world: str, key: str, kept: Kept) -> None:
         """Reserve a key, or fill its answer in."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO answer VALUES(?,?,?,?,?,?,?,?)", (world, key, *kept)
-        )
+        with _told():
+            self._db.execute(
+                "INSERT OR REPLACE INTO answer VALUES(?,?,?,?,?,?,?,?)", (world, key, *kept)
+            )
 
     def drop(self, world: str, key: str) -> None:
         """Forget a key: its request was refused and changed nothing."""
-        self._db.execute("DELETE FROM answer WHERE world=? AND key=?", (world, key))
+        with _told():
+            self._db.execute("DELETE FROM answer WHERE world=? AND key=?", (world, key))
 
     def expire(self, before_ns: int) -> None:
         """Forget what is older than every window."""
-        self._db.execute("DELETE FROM answer WHERE at_ns < ?", (before_ns,))
+        with _told():
+            self._db.execute("DELETE FROM answer WHERE at_ns < ?", (before_ns,))
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Says in our own words that there is no room for an answer."""
+    try:
+        yield
+    except apsw.FullError as why:
+        raise DiskFull("the disk is full; the answer to a key cannot be kept") from why

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -21,7 +22,7 @@ import msgspec
 from tallystick.api import wire
 from tallystick.api.answers import Answers, Kept
 from tallystick.api.request import Request, Response
-from tallystick.errors import Conflict, Rejected
+from tallystick.errors import Conflict, DiskFull, Rejected
 from tallystick.journal.base import Reader
 from tallystick.model.frames import open_frame
 from tallystick.values import canon
@@ -111,7 +112,10 @@ async def _perform(request: Request, keys: Keys, key: str, kept: Kept) -> Respon
         raise
     body, _ = wire.encoded(response.value, cbor=False)
     filled = kept._replace(status=response.status, body=body)
-    await keys.ask(lambda answers: answers.put(request.world, key, filled))
+    # What was done is answered also where no room is left to keep that: whoever asks again is
+    # answered from the journal then, as after a crash.
+    with suppress(DiskFull):
+        await keys.ask(lambda answers: answers.put(request.world, key, filled))
     return response
 
 

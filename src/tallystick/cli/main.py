@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ from tallystick.cli.call import Globals, LiveCall
 from tallystick.cli.problem import problem_object
 from tallystick.cli.table import NOUNS, VERBS
 from tallystick.cli.verb import BAD, Verb
-from tallystick.errors import Rejected, TallyError
+from tallystick.errors import DiskFull, Rejected, TallyError
 from tallystick.node.path import path_in_use, way_to_compiled
 
 
@@ -116,6 +117,12 @@ def main() -> None:
         # The reader of a pipe has enough; that is no error of ours.
         sys.stderr.close()
         raise SystemExit(0) from why
+    except OSError as why:
+        if why.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        full = DiskFull(f"the disk is full: {why}", hint="free space, and try again")
+        _tell(full)
+        raise SystemExit(full.exit_code) from why
     else:
         if code:
             raise SystemExit(code)

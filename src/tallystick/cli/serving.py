@@ -19,7 +19,7 @@ from tallystick.cli.following import follow, with_reactions
 from tallystick.cli.here import modules_of
 from tallystick.cli.journal import line
 from tallystick.cli.sources import bundle_at, is_python, python_files, signature
-from tallystick.errors import TallyError, UnknownName
+from tallystick.errors import DiskFull, TallyError, UnknownName
 from tallystick.kernel.inputs import Activate
 from tallystick.kernel.world import World
 from tallystick.model.bundle import Bundle
@@ -70,7 +70,7 @@ async def _run(serving: Serving) -> dict[str, Any]:
     address = address_of(serving.config.http, insecure=serving.insecure)
     ends_s: float | None = None  # when a stop is over, by the clock of the loop
     with Signals() as signals:
-        node = await open_node(serving.config, modules_of(serving.config, check_all=serving.dev))
+        node = await _opened(serving)
         try:
             if serving.bundle is not None:
                 if serving.dev:
@@ -102,6 +102,14 @@ async def _run(serving: Serving) -> dict[str, Any]:
         raise failed
     serving.say("node.stopped", f"stopped: {why}")
     return {"url": listening.url, "stopped": why}
+
+
+async def _opened(serving: Serving) -> Node:
+    try:
+        return await open_node(serving.config, modules_of(serving.config, check_all=serving.dev))
+    except DiskFull as why:
+        # Nobody is there who could recover by itself.
+        raise DiskFull(why.message, hint="free space, then start the node again") from why
 
 
 def welcome(listening: Listening, serving: Serving) -> None:

@@ -1,4 +1,7 @@
-"""The reserve: 16 MiB that pay for the last mark on a full disk (04 section 13)."""
+"""The reserve: 16 MiB that pay for the last mark on a full disk (04 section 13).
+
+They pay for a start on a full disk, too: a node that cannot come up could not even be read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Final
 from tallystick.journal.blob_files import sync_folder
 
 RESERVE_BYTES: Final = 16 * 1024 * 1024
+START_BYTES: Final = 4 * 1024 * 1024  # a start writes some pages, and its log
 ROOM_BYTES: Final = 64 * 1024 * 1024  # a node writes again once so much is free
 
 
@@ -51,6 +55,11 @@ class Reserve:
             return False
         self._path.unlink()
         return True
+
+
+def make_way(folder: Path) -> bool:
+    """Free the reserve of a folder whose disk has no room for a start; False when it has."""
+    return room(folder) < START_BYTES and Reserve(folder).free()
 
 
 def room(folder: Path) -> int:

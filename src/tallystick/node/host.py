@@ -22,6 +22,7 @@ from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.backup import RESTORED
 from tallystick.journal.base import Reader, WorldRow
+from tallystick.journal.reserve import make_way
 from tallystick.journal.sqlite import TORN, SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.kernel.catalogues import Catalogues
@@ -79,6 +80,8 @@ async def open_node(
     files.make()
     lock = Lock(files)
     try:
+        if not passive:
+            make_way(files.root)
         node = Node(config, Held(files, lock, node_key(files.keys)), modules)
         # A command that opens the files for a moment is no story worth telling.
         node.log = Log(config.log, None if passive else files.root, node.clock.now_ns)

@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-SIZE_MB = 192
+SIZE_MB = 1024  # sparse: the load of a quick machine must not fill it
 
 
 def available() -> bool:
@@ -53,10 +53,10 @@ class Image:
         return Image(path, folder)
 
 
-def make_image(path: Path, folder: Path) -> Image:
+def make_image(path: Path, folder: Path, megabytes: int = SIZE_MB) -> Image:
     """A fresh file system, mounted."""
     with path.open("wb") as file:
-        file.truncate(SIZE_MB * 1024 * 1024)
+        file.truncate(megabytes * 1024 * 1024)
     _run("mkfs.ext4", "-q", str(path))
     made = Image(path, folder)
     made.mount()
