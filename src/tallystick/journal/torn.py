@@ -3,9 +3,9 @@
 Theory of operation.
 SQLite takes the log up to its last whole commit and passes over the rest without a word.
 How far it came it says itself; how long the file was is looked at before it is opened.
-What lies between is left over from an earlier round of the log, which has other salts, or zeros that
-were put there ahead of the commits, or the beginning of a commit that was never finished: then a
-reader of the log of the node is told.
+What lies between is left over from an earlier round of the log, which has other salts, or zeros
+that were put there ahead of the commits, or the beginning of a commit that was never finished: then
+a reader of the log of the node is told.
 """
 
 from __future__ import annotations
