@@ -14,10 +14,10 @@ from tallystick.model.frames import open_frame
 from tallystick.model.records import IntentReleased, ReceiptSettled
 from tallystick.values import canon
 from tests.kernel import mixed
-from tests.kernel.test_flows import BUDGET, SECOND, asked, end, flow, held, lab, wishes
+from tests.kernel.test_flows import BUDGET, LATER, SECOND, asked, end, flow, held, lab, wishes
 from tests.kernel.test_fork import child_rig
 from tests.rig import START_NS, Rig, check
-from tests.worlds import ASK, GO, LAB, go
+from tests.worlds import ASK, GO, LAB, UNDO, ask, go
 
 ONE = flow(max_open={"world": 1})
 
@@ -135,4 +135,34 @@ def test_a_tick_releases_what_is_due_at_its_own_time() -> None:
     assert asked(rig) == ["1"]
     rig.send(GO, go("z", "note"))
     assert asked(rig) == ["1", "2"]
+    check(rig)
+
+
+def undoing(n: int) -> list[dict[str, Any]]:
+    """A cell fills a place for a second, or asks for something, or takes that back."""
+    if n < 10:
+        return [ask(str(n), timeout_ns=SECOND)]
+    if n == 10:
+        return [ask("10", issuer_ref="mine")]
+    params = {"intent": None, "issuer_ref": "mine"}
+    return [{"effect": UNDO, "params": params, "cap_slot": "main", "issuer_ref": "undo"}]
+
+
+@pytest.mark.clause("X-10", "K-13")
+@pytest.mark.parametrize("cells", [("c", "c"), ("c", "d")], ids=["own", "of another"])
+def test_a_cancellation_that_waited_cancels_in_its_own_cell(cells: tuple[str, str]) -> None:
+    """03 section 6: what one frame lets out together stays the affair of the cell that asked."""
+    rig = lab(
+        {"name": "f", "match": {"cap_type": "effect"}, "max_open": {"world": 2}}, wish=undoing
+    )
+    wishes(rig, 1, 2)
+    wishes(rig, 10, cell=cells[0])
+    wishes(rig, 11, cell=cells[1])
+    assert (asked(rig), held(rig)) == (["1", "2"], 2)
+    rig.pass_time(LATER)  # both places come free in one frame
+    assert held(rig) == 0
+    told = ["cancelled:mine"] if cells[0] == cells[1] else []
+    assert [word for word in rig.state(LAB, "c")["log"] if "mine" in word] == told
+    assert rig.state(LAB, cells[1])["log"][-1] == "ok:undo"
+    assert asked(rig) == (["1", "2"] if told else ["1", "2", "10"])
     check(rig)

@@ -170,8 +170,11 @@ def _cancel(draft: Draft, asking: Asking, opened: Opened) -> None:
 
 
 def _own(draft: Draft, asking: Asking) -> list[bytes]:
-    """The open intents of the asking cell, those of this very tick included."""
-    return [i for i in [*asking.cell.inflight, *draft.opened] if draft.is_open(i)]
+    """The open intents of the asking cell, those of this very frame included, each once."""
+    cell = asking.cell
+    # A frame that lets out what waited holds intents of other cells, and old ones of this cell.
+    fresh = [i for i, r in draft.opened.items() if (r.origin.workflow, r.origin.key) == cell.id]
+    return [i for i in dict.fromkeys([*cell.inflight, *fresh]) if draft.is_open(i)]
 
 
 def _meant(draft: Draft, intent: bytes, wanted: dict[str, Any]) -> bool:
