@@ -6,13 +6,15 @@ import pytest
 
 from tallystick.kernel.inputs import RevokeGrant
 from tallystick.kernel.parts import INLINE_VALUE_MAX
-from tallystick.model.records import IntentOpened, ReceiptSettled
-from tallystick.playbooks.bundle import WORKFLOW
+from tallystick.model.records import IntentDenied, IntentOpened, ReceiptSettled
+from tallystick.playbooks.bundle import WORKFLOW, play_documents
 from tests.playbooks.kernel import PlayRig
 from tests.playbooks.nets import HEAD
 from tests.playbooks.stage import done
 from tests.playbooks.test_children import CHILD, PARENT, rig_with
-from tests.rig import check
+from tests.rig import START_NS, check
+
+SECOND = 1_000_000_000
 
 STEP = (
     HEAD
@@ -68,4 +70,31 @@ def test_a_large_answer_moves_a_loop_on(size: int) -> None:
     (settled,) = rig.records(ReceiptSettled)
     assert (settled.payload is None) == (size > INLINE_VALUE_MAX)
     assert len(rig.jobs.all) == 2
+    check(rig)
+
+
+class TimedRig(PlayRig):
+    """A world whose playbooks may run Python, by the manifest, for a second."""
+
+    def __init__(self) -> None:
+        policy, wiring = play_documents()
+        until = {"name": "py", "cap": "sys/python@1", "expires_ns": START_NS + SECOND}
+        wiring["authority"]["grants"].append(until)
+        wiring["module_bindings"][WORKFLOW]["slots"]["tool.python"] = "py"
+        super().__init__(documents=[policy, wiring])
+
+
+@pytest.mark.clause("K-29", "X-24")
+@pytest.mark.invariant("I26")
+@pytest.mark.parametrize("restarts", [False, True], ids=["runs on", "starts again"])
+def test_a_tool_whose_grant_expired_is_denied(restarts: bool) -> None:
+    """06 section 2: all tools of a step must say yes, whatever was agreed to before."""
+    rig = TimedRig()
+    rig.request(STEP % "x", grants={})
+    if restarts:
+        rig.driver = rig.reopened().driver
+    rig.clock.now_ns += 2 * SECOND
+    rig.request(STEP % "x", "e2", grants={})
+    assert len(rig.records(IntentOpened)) == 1
+    assert [each.code for each in rig.records(IntentDenied)] == ["cap.expired"]
     check(rig)

@@ -20,8 +20,8 @@ from tests.rig import NODE, WORLD, Jobs, ManualClock, Rig, bundle_of
 class PlayRig(Rig):
     """A world that plays."""
 
-    def __init__(self, lane: Builtin | None = None) -> None:
-        self.manifest, blobs = bundle_of(play_documents())
+    def __init__(self, lane: Builtin | None = None, documents: Any = None) -> None:
+        self.manifest, blobs = bundle_of(documents or play_documents())
         self.journal = MemoryJournal()
         lanes = {"builtin": lane or Builtin()}
         self.runner: Any = Runners(None, library=Library(), lanes=lanes)  # type: ignore[arg-type]

@@ -137,12 +137,14 @@ def _standing(case: Case) -> Agreed | None:
 
 
 def _has_tools(case: Case, params: Admitted) -> bool:
-    """True unless a step asks for a tool that its cell has no grant for."""
+    """True unless a step asks for a tool without a grant, or with one that ends some day."""
     if case.wanted.effect != PLAY_STEP:
         return True
     asking = case.asking
     slots, _ = slots_of(case.draft.world, asking.cell, asking.workflow)
-    return all(f"tool.{kind}" in slots for kind in params.value["kinds"])
+    held = [slots.get(f"tool.{kind}") for kind in params.value["kinds"]]
+    # An expiry has a say at each step: an agreement would outlive it until the node starts again.
+    return all(grant is not None and grant.expires_ns is None for grant in held)
 
 
 def _position(case: Case, site: Site, params: Admitted) -> bytes:
