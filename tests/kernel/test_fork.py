@@ -133,6 +133,23 @@ def test_open_intents_follow_the_pending_policy(pending: str) -> None:
     assert "ok:r1" not in child.state(worlds.LAB, "a")["log"]
 
 
+@pytest.mark.clause("X-08")
+@pytest.mark.invariant("I7")
+@pytest.mark.parametrize("other", ["suspend", "cancel", "reissue"])
+@pytest.mark.parametrize("rule", ["suspend", "cancel", "reissue"])
+def test_a_star_among_the_effects_is_the_rule(rule: str, other: str) -> None:
+    """06 section 11: `--pending-for *=cancel` says for all effects what `--pending` says."""
+    rig = mixed.mixed_rig()
+    rig.send(worlds.GO, worlds.go("a", "ask", 1))
+    child = child_rig(rig, 1, None, pending=other, pending_for={"*": rule})
+    child.run()
+    still = [None if each.hold is None else "held" for _, each in child.world.intents.entries()]
+    assert still == {"suspend": ["held"], "cancel": [], "reissue": [None]}[rule]
+    assert len(child.jobs.all) == (rule == "reissue")
+    settled = [record.status for record in child.records(ReceiptSettled)]
+    assert settled == (["cancelled"] if rule == "cancel" else [])
+
+
 @pytest.mark.invariant("I7", "I22")
 def test_a_receipt_of_the_parent_is_foreign() -> None:
     """I22: a receipt sealed for the parent changes nothing in the fork."""

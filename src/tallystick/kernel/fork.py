@@ -60,6 +60,7 @@ def fork(
         )
     )
     for path, intent in world.intents.entries():
-        if modes.get(intent.record.effect, pending) == "cancel":
+        # As `hold_all` reads it: `*` may be named among the effects, and is the rule then.
+        if modes.get(intent.record.effect, modes["*"]) == "cancel":
             receipts.cancel(draft, path, "fork.cancelled")
     return draft.frame(Answer("forked", world.seq + 1))
