@@ -15,6 +15,7 @@ from tallystick.authority.denial import Denial
 from tallystick.authority.policy import PolicyFacts, PolicyVerdict, Rules, policy_findings
 from tallystick.errors import BadDefinition
 from tallystick.model.catalogue import Policy
+from tallystick.values import canon
 
 FACTS = PolicyFacts(
     effect="sys/http.request@1",
@@ -25,7 +26,7 @@ FACTS = PolicyFacts(
     workflow="com.acme/order.step@1",
     tags=("prod", "billing"),
     params={"method": "DELETE", "n": 5, "origin": {"kind": "system"}},
-    key="o-17",
+    key=canon.encode("o-17"),
     now_ns=1_800_000_000_000_000_000,
 )
 ALLOW = {"id": "rest", "decision": "allow"}
@@ -94,7 +95,7 @@ def test_origin_matrix() -> None:
         for liar in ("system", "governance", "workflow"):
             forged = facts._replace(
                 params={"origin": liar, "kind": liar},
-                key=liar,
+                key=canon.encode(liar),
                 tags=(liar,),
                 workflow=f"com.acme/{liar}@1",
             )
@@ -149,6 +150,23 @@ def test_where_reads_only_its_scope() -> None:
         assert isinstance(judged, Denial)
         assert judged.code == "policy.expression_fault"
         assert judged.rule == 'com.acme/main@1 rule 0 "rest"'
+
+
+@pytest.mark.clause("X-24")
+@pytest.mark.parametrize(
+    ("key", "where"),
+    [
+        (canon.encode("o-17"), "key == 'o-17'"),
+        (canon.encode(7), "key > 6"),
+        (canon.encode({"region": "eu", "n": 1}), "key.region == 'eu'"),
+        (b"", "key is none"),
+    ],
+    ids=["text", "number", "record", "unkeyed"],
+)
+def test_where_reads_the_key_as_a_value(key: bytes, where: str) -> None:
+    """06 section 3: a rule names a cell by what its key says; an unkeyed workflow has null."""
+    deny = {"id": "no", "where": f"{{{{ {where} }}}}", "decision": "deny"}
+    assert answer(rules(deny, ALLOW).judge(FACTS._replace(key=key))) == "policy.denied"
 
 
 @pytest.mark.clause("X-03", "X-24")

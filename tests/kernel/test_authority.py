@@ -240,6 +240,8 @@ POLICIES: list[tuple[list[Any], str | None]] = [
     ([rule(origin="system")], "policy.no_match"),
     ([rule(origin="governance")], "policy.no_match"),
     ([rule(where="{{ origin.kind == 'workflow' }}", origin="workflow")], None),
+    ([rule("deny", where="{{ key == 'a' }}"), rule()], "policy.denied"),
+    ([rule("deny", where="{{ key == 'b' }}"), rule()], None),
 ]
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from tallystick.authority.denial import Denial
 from tallystick.errors import BadDefinition
 from tallystick.model.catalogue import Policy
+from tallystick.values import canon
 from tallystick.values.expr import (
     Expression,
     ExpressionFault,
@@ -37,7 +38,7 @@ TRACKS_MAX = 4096
 
 
 class PolicyFacts(NamedTuple):
-    """A request as policy sees it; only the kernel fills `origin`."""
+    """A request as policy sees it; only the kernel fills `origin`; no key is empty bytes."""
 
     effect: str
     cap: str
@@ -47,7 +48,7 @@ class PolicyFacts(NamedTuple):
     workflow: str
     tags: tuple[str, ...]
     params: Any
-    key: Any
+    key: bytes
     now_ns: int
 
 
@@ -114,7 +115,9 @@ class Rules:
             if where is None:
                 return rule.outcome
             if run is None:
-                run = shared_run(scope_of(facts))
+                # A rule names a key by its value; claims of flows, which are on record, do not.
+                key = canon.decode(facts.key) if facts.key else None
+                run = shared_run({**scope_of(facts), "key": key})
             try:
                 said = where.evaluate_in(run)
                 if said is not False and truth(said):
@@ -166,7 +169,7 @@ def fits(when: tuple[tuple[str, Patterns], ...], facts: PolicyFacts) -> bool:
 
 
 def scope_of(facts: PolicyFacts) -> dict[str, Any]:
-    """What a `where` may read."""
+    """What an expression may read; the key is its document."""
     effect, cap, _, grant, origin, workflow, tags, params, key, now_ns = facts
     return {
         "effect": effect,
