@@ -484,3 +484,12 @@ def test_held_for_approval() -> None:
     rig.pass_time(2 * SECOND)
     assert rig.state(LAB, "a")["log"] == ["wish", "timeout:"]
     check(rig)
+
+
+@pytest.mark.clause("X-24")
+def test_a_verdict_that_is_none_denies() -> None:
+    """06 section 2: what an enforcer answers is module code; a field that is no text is a fault."""
+    asker = Asker(wish=SAYING, flow={"effects_emitted": [SAY]}, **GRANTED)
+    asker.rig.runner._functions[GUARD, "check"] = lambda _: {"output": {"ok": False, "field": 5}}
+    assert asker.denial().code == "cap.enforcer_fault"
+    check(asker.rig)

@@ -403,7 +403,10 @@ def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> Enforce
     if isinstance(answer, Halted):
         raise SchemaMismatch(answer.message, code="cap.enforcer_fault")
     said = canon.decode(answer)
-    return EnforcerAnswer(said["ok"] is True, said.get("field"), said.get("message"))
+    yes, field = said["ok"] is True, said.get("field")
+    if field is not None and type(field) is not str:  # a denial is a record: its path is a text
+        raise SchemaMismatch("a verdict names its field by a text", code="cap.enforcer_fault")
+    return EnforcerAnswer(yes, field, said.get("message"))
 
 
 def _policy_facts(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyFacts:
