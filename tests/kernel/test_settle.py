@@ -179,6 +179,18 @@ def test_unreadable(payload: Any, status: str, limits: dict[str, int], code: str
     check(rig)
 
 
+@pytest.mark.clause("K-16", "X-03")
+@pytest.mark.parametrize(("most", "said"), [(103, "ok:r0"), (102, "rejected")])
+def test_a_workflow_narrows_the_size_of_its_receipts(most: int, said: str) -> None:
+    """02 section 2: a limit that a workflow overrides holds for its own receipts."""
+    rig = lab(flow={"limits": {"receipt_bytes_max": most}})
+    payload = canon.encode({"a": "x" * 95})
+    assert len(payload) == 103
+    rig.settle(asked(rig), payload)
+    assert rig.state(LAB, "a")["log"][1] == said
+    check(rig)
+
+
 @pytest.mark.clause("K-15")
 def test_error_receipt() -> None:
     """An `error` receipt is read under the effect's error schema and delivered."""

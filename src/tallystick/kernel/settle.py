@@ -29,7 +29,7 @@ from tallystick.kernel.parts import (
     WHATIF,
     Intent,
 )
-from tallystick.kernel.pins import workflow_of
+from tallystick.kernel.pins import known_workflow, workflow_of
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Effect
@@ -72,7 +72,7 @@ def settled_by(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt) -> 
     world = draft.world
     effect = world.catalogue(intent.manifest).effects[intent.record.effect]
     try:
-        payload = _readable(world, effect, receipt)
+        payload = _readable(world, effect, receipt, _bytes_max(world, intent))
     except ReceiptFault as why:
         _reject(draft, stamp, intent, receipt, why)
     else:
@@ -130,13 +130,21 @@ def statement_of(receipt: Receipt) -> bytes:
     )
 
 
-def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
+def _bytes_max(world: World, intent: Intent) -> int:
+    """How large a payload may be for the workflow that asked: it may have narrowed the limit."""
+    origin = intent.record.origin
+    cell = world.cell((origin.workflow, origin.key))
+    workflow = None if cell is None else known_workflow(world, cell)
+    limits = world.active.catalogue.limits if workflow is None else workflow.limits
+    return limits.receipt_bytes_max
+
+
+def _readable(world: World, effect: Effect, receipt: Receipt, most: int) -> bytes:
     """The payload in canonical form under the schema that its status asks for (K-11)."""
     status, payload = receipt.status, receipt.payload
     if status not in ("ok", "error"):
         message = f"an executor cannot say {status!r}"
         raise ReceiptFault(message, code="receipt.bad_status")
-    most = world.active.catalogue.limits.receipt_bytes_max
     if len(payload) > most:
         message = f"payload has {len(payload)} bytes, over {most}"
         raise ReceiptFault(message, code="receipt_bytes_max")
@@ -171,7 +179,7 @@ def _reject(
     if outcome == "no_arm":
         outcome = "cell_failed"
     # What cannot be read may also be too large to keep: evidence is bounded like any value.
-    kept = receipt.payload[: draft.world.active.catalogue.limits.receipt_bytes_max]
+    kept = receipt.payload[: _bytes_max(draft.world, intent)]
     record = _record(draft, stamp, intent, receipt, ("rejected", kept, outcome))
     draft.close(record._replace(error={"code": why.code, "message": why.message[:1024]}))
     if outcome == "cell_failed":
