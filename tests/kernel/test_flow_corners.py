@@ -9,15 +9,28 @@ import pytest
 from tallystick.kernel.drain import RELEASES_MAX
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import Settings
-from tallystick.model.cells import CellId
+from tallystick.model.cells import COMPLETED, FAILED, RUNNING, CellId
 from tallystick.model.frames import open_frame
 from tallystick.model.records import IntentReleased, ReceiptSettled
+from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel import mixed
-from tests.kernel.test_flows import BUDGET, LATER, SECOND, asked, end, flow, held, lab, wishes
+from tests.kernel.test_flows import (
+    BUDGET,
+    CODE,
+    LATER,
+    SECOND,
+    asked,
+    documents,
+    end,
+    flow,
+    held,
+    lab,
+    wishes,
+)
 from tests.kernel.test_fork import child_rig
 from tests.rig import START_NS, Rig, check
-from tests.worlds import ASK, GO, LAB, UNDO, ask, go
+from tests.worlds import ASK, GO, LAB, SPAWN, UNDO, ask, go, lab_function
 
 ONE = flow(max_open={"world": 1})
 
@@ -165,4 +178,40 @@ def test_a_cancellation_that_waited_cancels_in_its_own_cell(cells: tuple[str, st
     assert [word for word in rig.state(LAB, "c")["log"] if "mine" in word] == told
     assert rig.state(LAB, cells[1])["log"][-1] == "ok:undo"
     assert asked(rig) == (["1", "2"] if told else ["1", "2", "10"])
+    check(rig)
+
+
+ENDS: dict[str, Any] = {
+    "done": lambda state, *_: Outcome(state, status=COMPLETED),
+    "fail": lambda state, *_: Outcome(state, status=FAILED, reason={"code": "t", "message": "no"}),
+    "bad": lambda *_: Outcome("no state"),
+    "gone": lambda *_: Outcome(None),
+}
+
+
+@pytest.mark.clause("X-17", "K-35")
+@pytest.mark.invariant("I19")
+@pytest.mark.parametrize("how", [*ENDS, "operator"])
+def test_what_the_end_of_a_cell_lets_out_does_not_wake_it(how: str) -> None:
+    """03 section 5: an end is sticky, also for what waited for the room that it gives back.
+
+    The control is a cell that deletes itself: it is created anew.
+    """
+    to = {"workflow": LAB, "key": canon.encode("x"), "caps": None}
+    hello = {"schema": GO, "value": canon.encode(go("x", "hello"))}
+    call = {"effect": SPAWN, "params": {**to, "payload": hello}, "issuer_ref": "s"}
+    asking = lambda state, *_: Outcome(state, effects=[ask()])  # noqa: E731 - as the others
+    spawning = lambda state, *_: Outcome(state, effects=[call])  # noqa: E731
+    functions = {CODE: lab_function(ask=asking, spawn=spawning, **ENDS)}
+    rig = Rig(documents({"name": "f", "match": {}, "max_open": {"world": 1}}), functions)
+    rig.send(GO, go("x", "ask"))
+    rig.send(GO, go("y", "spawn"))
+    assert held(rig) == 1
+    if how == "operator":
+        rig.operate("cancel", LAB, "x", force=True)
+    else:
+        rig.send(GO, go("x", how))
+    cell, gone = rig.cell(LAB, "x"), how == "gone"
+    assert (cell.status == RUNNING, len(cell.mailbox)) == (gone, 0)
+    assert rig.state(LAB, "y")["log"] == ["spawn", "ok:s" if gone else "error:s"]
     check(rig)

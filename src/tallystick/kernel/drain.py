@@ -6,17 +6,29 @@ again, a bounded number per frame; one key never blocks another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from tallystick.kernel import fold_flows
 from tallystick.kernel.capacity import levels_of, tight_in
-from tallystick.kernel.draft import Draft, Frame
+from tallystick.kernel.draft import DELETED, Draft, Frame
 from tallystick.kernel.inputs import Clock, Input
 from tallystick.kernel.levels import Levels
 from tallystick.kernel.parts import Intent
 from tallystick.kernel.release import let_go
 from tallystick.kernel.world import World
-from tallystick.model.records import IntentOpened, IntentReleased, ReceiptSettled, Record, Stamp
+from tallystick.model.cells import FAILED, TERMINAL
+from tallystick.model.records import (
+    CellFailed,
+    EventAdmitted,
+    IntentOpened,
+    IntentReleased,
+    ReceiptSettled,
+    Record,
+    Stamp,
+    Ticked,
+    WorkflowFaulted,
+)
 
 RELEASES_MAX: Final = 256
 
@@ -34,10 +46,12 @@ def drained(world: World, frame: Frame, given: Input | None) -> Frame:
     fresh: Fresh = {}
     for record in frame.records:
         _apply(draft, record, fresh, now_ns)
-    for _ in range(RELEASES_MAX):
+    for count in range(RELEASES_MAX):
         intent = _first(draft, fresh, now_ns)
         if intent is None:
             break
+        if not count:
+            _recall(draft, frame.records)
         _release(draft, intent, stamp, fresh)
     return draft.frame(frame.answer)
 
@@ -53,6 +67,20 @@ def _continued(world: World, frame: Frame) -> Draft:
         known = world.intents.get(ident)
         draft.opened[ident] = opened[ident] if known is None else known.record
     return draft
+
+
+def _recall(draft: Draft, records: Iterable[Record]) -> None:
+    """Note which cells the frame has created and ended: what it lets out must not wake these."""
+    for record in records:
+        if isinstance(record, EventAdmitted):
+            draft.created.update({(to.workflow, to.key): None for to in record.to if to.create})
+        elif isinstance(record, Ticked) and (record.after is None or record.status in TERMINAL):
+            ended = DELETED if record.after is None else record.status
+            draft.ended[record.workflow, record.key] = ended
+        elif isinstance(record, CellFailed) or (
+            isinstance(record, WorkflowFaulted) and record.action == FAILED
+        ):
+            draft.ended[record.workflow, record.key] = FAILED
 
 
 def _found(draft: Draft, ident: bytes, fresh: Fresh) -> Intent | None:
