@@ -26,10 +26,12 @@ from tests.worlds import (
     GO,
     LAB,
     LAB_ARMS,
+    LAB_EFFECTS,
     NAT,
     SPAWN,
     TEXT,
     ask,
+    effect,
     go,
     lab_authority,
     lab_documents,
@@ -207,4 +209,39 @@ def test_an_upcast_that_answers_nonsense_is_a_fault_of_the_cell(action: str, lef
     assert (fault.code, canon.decode(fault.key)) == ("upcast_failed", "a")
     assert rig.cell(PARCEL, "a").status == left
     assert rig.state(PARCEL, "b")["log"] == ["two Sent:1000"]
+    check(rig)
+
+
+OLD_EFFECT = effect("t/old@1", "t/Ask@1", "t/Answer@1")
+
+
+def queueing(*, old: bool) -> list[Any]:
+    """A lab whose cells have one thing out at a time; `old` is the bundle with one effect more."""
+    authority = lab_authority(KID)
+    authority["authority"]["flows"] = [{"name": "f", "match": {}, "max_open": {"cell": 1}}]
+    emitted = [*LAB_EFFECTS, OLD_EFFECT["name"]] if old else LAB_EFFECTS
+    extra = (OLD_EFFECT,) if old else ()
+    flow = {**OPEN, "effects_emitted": emitted}
+    return lab_documents(*extra, lab_workflow(KID), flow=flow, **authority)
+
+
+@pytest.mark.clause("K-13", "X-21")
+def test_what_a_pinned_cell_waits_for_within_its_own_tick() -> None:
+    """AG-24: an effect that has left the bundle goes out, also when its room comes free at once."""
+
+    def both(following: Any, value: Any, ctx: Any) -> Outcome:
+        old = {"effect": OLD_EFFECT["name"], "params": {"q": "?"}, "cap_slot": "main"}
+        return Outcome(following, effects=[*spawning(following, value, ctx).effects, old])
+
+    deeds = lab_function(ask=lambda f, *_: Outcome(f, effects=[ask()]), both=both)
+    rig = Rig(queueing(old=True), {CODE: deeds, ("t/code@1", "kid"): lab_function()})
+    rig.send(GO, go("a", "ask"))
+    manifest, blobs = bundle_of(queueing(old=False))
+    sample, plan = rig.clock.sample(), planned(rig, "pin")
+    rig.do(Activate(sample, manifest, manifest, rig.manifest, blobs, "al", plan))
+    rig.settle(rig.jobs.all[0], {"a": "x"})
+    rig.send(GO, go("a", "both"))
+    (job,) = rig.jobs.of(OLD_EFFECT["name"])
+    rig.settle(job, {"a": "y"})
+    assert rig.state(LAB, "a")["log"] == ["ask", "ok:", "both", "ok:", "ok:"]
     check(rig)

@@ -20,6 +20,7 @@ from tallystick.kernel.world import World
 from tallystick.model.cells import FAILED, TERMINAL
 from tallystick.model.records import (
     CellFailed,
+    CellUnpinned,
     EventAdmitted,
     IntentOpened,
     IntentReleased,
@@ -91,7 +92,7 @@ def _apply(draft: Draft, record: Record, fresh: Fresh, now_ns: int) -> None:
     """Move the overlay as folding the record will move the world."""
     levels, flows = levels_of(draft), draft.world.active.flows
     if isinstance(record, IntentOpened) and record.flow is not None:
-        fresh[record.intent] = Intent(record, draft.seq, draft.world.manifest)
+        fresh[record.intent] = Intent(record, draft.seq, _manifest(draft, record))
         fold_flows.opened(levels, record, flows, now_ns)
     elif isinstance(record, IntentReleased | ReceiptSettled):
         intent = _found(draft, record.intent, fresh)
@@ -102,6 +103,15 @@ def _apply(draft: Draft, record: Record, fresh: Fresh, now_ns: int) -> None:
             fresh[record.intent] = _let_out(intent, record)
         elif record.status != "denied" or record.error is not None:
             fold_flows.settled(levels, intent, record)
+
+
+def _manifest(draft: Draft, record: IntentOpened) -> bytes:
+    """The manifest that folding will find an intent opened under: a pinned cell has its own."""
+    cell = draft.world.cell((record.origin.workflow, record.origin.key))
+    if cell is None or cell.pin is None:
+        return draft.world.manifest
+    left = any(isinstance(each, CellUnpinned) for each in draft.records)
+    return draft.world.manifest if left else cell.pin
 
 
 def _let_out(intent: Intent, record: IntentReleased) -> Intent:
