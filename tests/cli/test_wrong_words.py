@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tallystick.cli.problem import of_file
 from tests.cli.runs import Ran, tally
 from tests.cli.stand_in import Asked, Said, saying, stand_in
 from tests.cli.test_bundle import SOURCES, written
@@ -60,6 +65,23 @@ WRONG: list[tuple[str, str, int]] = [
         2,
     ),
     ("gov shadow p-1 --seed latin.jsonl", "request.bad_file", 2),
+    ("send till/Sold@1 @nowhere.json", "request.bad_file", 2),
+    ("send till/Sold@1 @empty", "request.bad_file", 2),
+    ("send till/Sold@1 @latin.jsonl", "request.bad_file", 2),
+    ('send till/Sold@1 {"till":"a","cents":5,"cents":6}', "value.duplicate_key", 2),
+    ('send till/Sold@1 {"till":"\\ud800","cents":5}', "value.mismatch", 2),
+    ("ask answer 00000000 --answer {bad", "request.bad_json", 2),
+    ("explain policy --effect e@1 --workflow w@1 --params {bad", "request.bad_json", 2),
+    ("explain policy --effect e@1 --workflow w@1 --params @nowhere.json", "request.bad_file", 2),
+    ("playbook run net.yaml --workload nowhere.json", "request.bad_file", 2),
+    ("playbook run net.yaml --workload list.json", "request.bad_file", 2),
+    ("playbook patch e-1 --signal go --value {bad", "request.bad_json", 2),
+    ("playbook check nowhere.yaml", "request.bad_file", 2),
+    ("playbook check latin.jsonl", "request.bad_file", 2),
+    ("world export --bundle -o nowhere/x.zip", "request.bad_file", 2),
+    ("world export --jsonl -o nowhere/x.zip", "request.bad_file", 2),
+    ("verify --checkpoints nowhere.jsonl", "request.bad_file", 2),
+    ("cell show till/till@1 \udcff", "request.no_route", 2),
 ]
 
 
@@ -74,6 +96,8 @@ def _sources(base: Path) -> None:
     with zipfile.ZipFile(base / "p-1-cp311-cp311-linux_x86_64.whl", "w") as wheel:
         wheel.writestr("p.py", "x = 1\n")
     (base / "latin.jsonl").write_bytes(b"\xe4\xf6\n")
+    (base / "net.yaml").write_text("kind: Playbook\n")
+    (base / "list.json").write_text("[]")
 
 
 @pytest.mark.clause("K-24")
@@ -90,6 +114,35 @@ def test_each_wrong_line_has_its_code_and_a_hint(
         assert done.problem["hint"], line
     assert not Path("x.zip").exists()
     assert here.value("journal", "head")["seq"] == head
+
+
+def test_a_line_of_many_is_read_as_strictly_as_one_alone(here: Folder) -> None:
+    """04 section 10: of a key that stands twice no value is chosen, and the line is named."""
+    lines = '{"till": "z", "cents": 1, "cents": 2}\n'
+    where = ("--data", str(here.base / ".tally"), "--json")
+    done = tally("send", SOLD, "-", *where, stdin=lines)
+    assert (done.code, done.problem["code"]) == (2, "value.duplicate_key")
+    assert done.problem["where"] == {"line": 1}
+
+
+def test_an_input_that_is_no_text_is_refused(here: Folder) -> None:
+    """ST-06: bytes of another encoding do not end in a trace of Python."""
+    words = ("send", SOLD, "-", "--data", str(here.base / ".tally"), "--json")
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-m", "tallystick", *words],
+        input=b'{"till": "\xe4"}\n',
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, json.loads(done.stderr)["code"]) == (2, "request.bad_json")
+
+
+def test_a_full_disk_is_not_the_fault_of_who_asks() -> None:
+    """12 section 4: 3 for the outside, and what names no file stays the error it was."""
+    full = of_file(OSError(errno.ENOSPC, "No space left on device", "x.zip"))
+    assert (full and full.code, full and full.exit_code) == ("node.disk_full", 3)
+    assert of_file(ConnectionResetError(errno.ECONNRESET, "reset")) is None
 
 
 @pytest.mark.clause("K-24")

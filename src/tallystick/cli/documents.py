@@ -8,13 +8,31 @@ from typing import Any
 
 import yaml
 
-from tallystick.errors import Rejected
+from tallystick.errors import Rejected, SchemaMismatch
+from tallystick.values.schema.jsontext import parse_json
+
+
+def json_of(text: str) -> Any:
+    """The value of JSON, or of `@file`; read as strictly as a node reads it.
+
+    What is no JSON is `request.bad_json`; a key that stands twice is refused as a node would.
+    """
+    try:
+        return parse_json(text_at(text[1:]) if text.startswith("@") else text)
+    except SchemaMismatch as why:
+        if why.code != "value.bad_format":
+            raise
+        raise Rejected(
+            f"this is not JSON: {why.where['errors'][0]['got']}",
+            code="request.bad_json",
+            hint="quote it for your shell, or put it into a file and write @file",
+        ) from why
 
 
 def document_at(path: str) -> Any:
     """The one value of a file; YAML, of which JSON is a part."""
     try:
-        return yaml.safe_load(_text(path))
+        return yaml.safe_load(text_at(path))
     except yaml.YAMLError as why:
         mark = getattr(why, "problem_mark", None)
         said = getattr(why, "problem", None) or "it is no YAML"
@@ -24,7 +42,7 @@ def document_at(path: str) -> Any:
 def lines_at(path: str) -> list[Any]:
     """The values of a file of JSON lines; empty lines are passed over."""
     found: list[Any] = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(text_at(path).splitlines(), 1):
         if line.strip():
             try:
                 found.append(json.loads(line))
@@ -33,7 +51,8 @@ def lines_at(path: str) -> list[Any]:
     return found
 
 
-def _text(path: str) -> str:
+def text_at(path: str) -> str:
+    """The text of a file; refuses one that cannot be read, or is no text, with its path."""
     try:
         return Path(path).read_text("utf-8")
     except OSError as why:

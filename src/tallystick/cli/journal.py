@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tallystick.cli import shapes, show
+from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
@@ -102,7 +102,7 @@ def _wakes(call: Any, after: int) -> Iterator[None]:
 def _answer(call: Any, options: Options) -> Done:
     body = picked(("choice", "comment"), options)
     if options["answer"] is not None:
-        body["answer"] = json.loads(options["answer"])
+        body["answer"] = json_of(options["answer"])
     return Done(call.ask(Request("POST", filled(W + "/asks/{intent}", call, options), body=body)))
 
 

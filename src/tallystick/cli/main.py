@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import sys
 from typing import Any
@@ -11,10 +10,10 @@ import click
 
 from tallystick import __version__
 from tallystick.cli.call import Globals, LiveCall
-from tallystick.cli.problem import problem_object
+from tallystick.cli.problem import of_file, problem_object
 from tallystick.cli.table import NOUNS, VERBS
 from tallystick.cli.verb import BAD, Verb
-from tallystick.errors import DiskFull, Rejected, TallyError
+from tallystick.errors import Rejected, TallyError
 from tallystick.node.path import path_in_use, way_to_compiled
 
 
@@ -118,14 +117,19 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(0) from why
     except OSError as why:
-        if why.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        full = DiskFull(f"the disk is full: {why}", hint="free space, and try again")
-        _tell(full)
-        raise SystemExit(full.exit_code) from why
+        _untouched(why)
     else:
         if code:
             raise SystemExit(code)
+
+
+def _untouched(why: OSError) -> None:
+    """A file that cannot be read or written is told like every refusal; the rest is a bug."""
+    told = of_file(why)
+    if told is None:
+        raise why
+    _tell(told)
+    raise SystemExit(told.exit_code) from why
 
 
 def _misuse(why: click.ClickException) -> None:

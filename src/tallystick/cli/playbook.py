@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from tallystick.cli import playbook_show, show
+from tallystick.cli.documents import json_of, text_at
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
@@ -76,7 +77,7 @@ def _check(_call: Call, options: Options) -> Done:
     found: list[dict[str, Any]] = []
     forms: dict[str, Any] = {}
     for name in options["file"]:
-        document, findings = judge(Path(name).read_text("utf-8"))
+        document, findings = judge(text_at(name))
         found += [finding.shown(name) for finding in findings]
         if document is not None and options.get("canonical"):
             forms[name] = {"hash": canon.hash_of(canon.encode(document)), "document": document}
@@ -94,7 +95,7 @@ def _graph(call: Call, options: Options) -> Done:
         query = {"format": form, **picked(("at",), options)}
         path = filled(_ONE + "/graph", call, {"execution": name})
         return Done(call.ask(Request("GET", path, query)))
-    document, findings = judge(Path(name).read_text("utf-8"))
+    document, findings = judge(text_at(name))
     # What is left of a file with errors is another playbook: a picture of it would mislead.
     if document is None or any(finding.severity == "error" for finding in findings):
         return Done({"ok": False, "findings": [f.shown(name) for f in findings]}, BAD)
@@ -129,7 +130,7 @@ def _played(call: Any, options: Options) -> Done:
     if not is_file and name.endswith((".yaml", ".yml")):
         raise Rejected(f"there is no file {name}", code="cli.no_file", where={"file": name})
     body = {
-        "playbook": Path(name).read_text("utf-8") if is_file else name,
+        "playbook": text_at(name) if is_file else name,
         "file": name,
         "workload": _workload(options),
         "allow": allow,
@@ -219,7 +220,9 @@ def _allowed(text: str | None) -> dict[str, dict[str, Any]]:
 def _workload(options: Options) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if options.get("workload"):
-        made = json.loads(Path(options["workload"]).read_text("utf-8"))
+        made = json_of("@" + options["workload"])
+        if not isinstance(made, dict):
+            raise Rejected("a workload is one JSON object", code="request.bad_file")
     return {**made, **_pairs(options.get("set") or ())}
 
 
@@ -241,7 +244,7 @@ def _patch(call: Call, options: Options) -> Done:
     """Write variables, or send a signal."""
     if options.get("signal"):
         path = filled(_ONE + "/signals/{signal}", call, options)
-        value = json.loads(options["value"]) if options.get("value") else None
+        value = json_of(options["value"]) if options.get("value") else None
         return Done(call.ask(Request("POST", path, body={"value": value})))
     body = {"set": _pairs(options.get("set") or ()), "reason": options["reason"]}
     return Done(call.ask(Request("PATCH", filled(_ONE + "/ctx", call, options), body=body)))
@@ -251,7 +254,7 @@ def _publish(call: Any, options: Options) -> Done:
     """Put a file into the catalogue of the world."""
     _world(call)
     name = options["file"]
-    body = {"playbook": Path(name).read_text("utf-8"), "file": name}
+    body = {"playbook": text_at(name), "file": name}
     return Done(call.ask(Request("POST", filled(W + "/playbooks", call, {}), body=body)))
 
 

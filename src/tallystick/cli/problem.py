@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from tallystick.cli.request import Reply
-from tallystick.errors import Rejected, TallyError, Unavailable
+from tallystick.errors import DiskFull, Rejected, TallyError, Unavailable
 
 
 class Refused(Rejected):
@@ -51,6 +52,21 @@ def _exit_code(title: str, status: int) -> int:
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return Unavailable.exit_code if status >= 500 else Rejected.exit_code
+
+
+def of_file(why: OSError) -> TallyError | None:
+    """A full disk, or a file that cannot be used, as an error of ours; None for other trouble."""
+    if why.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"the disk is full: {why}", hint="free space, and try again")
+    if why.filename is None:
+        return None
+    path = str(why.filename)
+    return Rejected(
+        f"{path}: {why.strerror or 'it cannot be used'}",
+        code="request.bad_file",
+        where={"path": path},
+        hint="name a file or folder that this user may use",
+    )
 
 
 def problem_object(error: TallyError) -> dict[str, Any]:

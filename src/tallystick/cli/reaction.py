@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
 from tallystick.cli import show
+from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
@@ -98,7 +98,7 @@ def _run(call: Any, options: Options) -> Done:
     if options.get("path") is not None:
         body["path"] = place(call, options)["path"]
     if options.get("args"):
-        body["args"] = json.loads(options["args"])
+        body["args"] = json_of(options["args"])
     if options.get("key"):
         body["key"] = options["key"]
     return Done(call.ask(Request("POST", filled(_ONE + "/run", call, options), body=body)))

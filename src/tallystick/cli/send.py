@@ -5,33 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from tallystick.cli import shapes
+from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.verb import NO, OK, Done, Options, Verb, W, arg, filled, opt, picked
-from tallystick.errors import Rejected, UnknownName
+from tallystick.errors import Rejected, SchemaMismatch, UnknownName
 from tallystick.values import canon
+from tallystick.values.schema.jsontext import parse_json
 
 BATCH: Final = 500
 BATCH_BYTES: Final = 256 * 1024
 WAIT_MAX_S: Final = 30.0
-
-
-def json_of(text: str) -> Any:
-    """The value of JSON, or of `@file`; refuses what is neither with `request.bad_json`."""
-    body = Path(text[1:]).read_text("utf-8") if text.startswith("@") else text
-    try:
-        return json.loads(body)
-    except ValueError as why:
-        raise Rejected(
-            f"this is not JSON: {why}",
-            code="request.bad_json",
-            hint="quote it for your shell, or put it into a file and write @file",
-        ) from why
 
 
 def event_of(schema: str, value: Any, options: Options) -> dict[str, Any]:
@@ -121,18 +109,25 @@ def _batches(rows: Iterator[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]
 
 
 def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    for number, text in enumerate(lines, 1):
-        if text.strip():
-            yield number, text
+    try:
+        for number, text in enumerate(lines, 1):
+            if text.strip():
+                yield number, text
+    except UnicodeDecodeError as why:
+        raise Rejected(
+            "the input is no text in UTF-8",
+            code="request.bad_json",
+            hint="whole batches before it were sent; see `tally journal tail`",
+        ) from why
 
 
 def _entry(number: int, text: str, options: Options) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except ValueError as why:
+        value = parse_json(text)
+    except SchemaMismatch as why:
         raise Rejected(
-            f"line {number} is not JSON: {why}",
-            code="request.bad_json",
+            f"line {number} is {why.message}",
+            code="request.bad_json" if why.code == "value.bad_format" else why.code,
             where={"line": number},
             hint="lines before its batch were sent; correct this one and send the rest",
         ) from why

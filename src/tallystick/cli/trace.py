@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from string import hexdigits
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tallystick.cli import shapes, show
+from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt, picked
 from tallystick.cli.workspace import place
@@ -92,10 +92,8 @@ def _explain(call: Any, options: Options) -> Done:
         return _named(call, options)
     if not options["effect"] or not options["workflow"]:
         raise Rejected("say --effect and --workflow", code="request.usage")
-    text = options["params"] or "null"
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text("utf-8")
-    body = {**picked(("effect", "workflow", "key"), options), "params": json.loads(text)}
+    params = json_of(options["params"] or "null")
+    body = {**picked(("effect", "workflow", "key"), options), "params": params}
     if options["slot"]:
         body["cap_slot"] = options["slot"]
     query = picked(("at",), options)

@@ -98,7 +98,9 @@ REASON: Final = opt("reason", "why; it is kept in the journal", default="by hand
 def filled(path: str, call: Call, options: Options) -> str:
     """A path with its holes filled by the world and the options, each quoted whole."""
     held = {"world": call.world, **options}
-    return path.format_map({key: quote(str(value), safe="") for key, value in held.items()})
+    # A word that is no UTF-8 goes as the bytes it is, and the node says that it knows none such.
+    quoted = {key: quote(str(it), "", errors="surrogateescape") for key, it in held.items()}
+    return path.format_map(quoted)
 
 
 def picked(names: tuple[str, ...], options: Options) -> dict[str, Any]:
