@@ -82,6 +82,8 @@ WRONG: list[tuple[str, str, int]] = [
     ("world export --jsonl -o nowhere/x.zip", "request.bad_file", 2),
     ("verify --checkpoints nowhere.jsonl", "request.bad_file", 2),
     ("cell show till/till@1 \udcff", "request.no_route", 2),
+    ("cell ls --at 0", "journal.no_seq", 2),
+    ("world root --at 0", "journal.no_seq", 2),
 ]
 
 

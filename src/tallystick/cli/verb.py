@@ -104,8 +104,9 @@ def filled(path: str, call: Call, options: Options) -> str:
 
 
 def picked(names: tuple[str, ...], options: Options) -> dict[str, Any]:
-    """Those options that were given; flags count when set."""
-    return {name: options[name] for name in names if options.get(name) not in (None, False, ())}
+    """Those options that were given; flags count when set, and a number also when it is 0."""
+    held = {name: options.get(name) for name in names}
+    return {name: it for name, it in held.items() if it not in (None, ()) and it is not False}
 
 
 def reads(path: str, *query: str) -> Run:
