@@ -110,6 +110,29 @@ def test_only_who_was_asked_answers_and_only_what_was_offered(tmp_path: Path) ->
     at_desk(tmp_path, main)
 
 
+def test_an_ask_that_nobody_took_up_yet_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """04 section 9: what the list shows can be answered, also while a node is just starting.
+
+    The same is refused as always, and what has expired meanwhile is over.
+    """
+
+    async def main(desk: Desk) -> None:
+        intent = await desk.asked("a", to=["eva"])
+        end_ns = desk.node.clock.now_ns() + 3_600_000_000_000
+        late = await desk.asked("b", expires_at_ns=end_ns)
+        desk.node.asks.open.clear()
+        assert (await desk.refused(intent, Reply("bob", "yes"))).code == "ask.not_yours"
+        assert await desk.node.asks.answer(desk.world, intent, Reply("eva", "yes")) > 0
+        assert await desk.said("a") == "eva: yes"
+        with monkeypatch.context() as patch:
+            patch.setattr(type(desk.node.clock), "now_ns", lambda _clock: end_ns)
+            assert (await desk.refused(late, Reply("eva", "yes"))).code == "ask.not_open"
+
+    at_desk(tmp_path, main)
+
+
 def test_an_answer_fits_the_form(tmp_path: Path) -> None:
     """04 section 6: an answer that does not fit names the place; one that fits is taken."""
 

@@ -14,7 +14,8 @@ from tallystick.errors import Conflict, Forbidden, Rejected, TallyError
 from tallystick.executors.base import Failed, Ok, Outcome
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Sample
-from tallystick.node.jobs import Published
+from tallystick.kernel.world import World
+from tallystick.node.jobs import Published, job_of
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended
 from tallystick.values import canon
@@ -69,9 +70,11 @@ class Asks:
         self, world: str, intent: bytes, reply: Reply, sample: Sample | None = None
     ) -> int:
         """Settle an ask; refuses who was not asked and what was not offered."""
-        job = self.open.get((world, intent))
+        job = self.open.get((world, intent)) or await self._waiting(world, intent)
         if job is None:
-            raise Conflict("this is not an open ask", code="ask.not_open")
+            raise Conflict(
+                "this is not an open ask", code="ask.not_open", hint="see `tally effect why`"
+            )
         params = canon.decode(job.params)
         if params["to"] is not None and reply.by not in params["to"]:
             raise Forbidden(
@@ -83,6 +86,28 @@ class Asks:
         _check(params, reply)
         answer = await self._settle(job, self._outcome(reply), sample)
         return answer.seq
+
+    async def _waiting(self, world: str, intent: bytes) -> Published | None:
+        """An ask that nobody took up yet: the node has just started, or performs no effects.
+
+        It is in the journal and in every list, so whoever sees it may answer it.
+        """
+        blobs = self._node.hosted(world, look=True).driver.blobs
+        routes = self._node.config.executors.routes
+
+        def look(held: World) -> Published | None:
+            found = held.intents.get(intent)
+            if found is None or found.hold is not None or found.record.effect != EFFECT:
+                return None
+            if EFFECT in routes or found.record.executor in routes:
+                return None  # others answer it
+            return job_of(held, blobs, intent, found)
+
+        job = await self._node.look(world, look)
+        expires_ns = None if job is None else canon.decode(job.params)["expires_at_ns"]
+        if expires_ns is not None and expires_ns <= self._node.clock.now_ns():
+            return None  # too late: the node that takes it up lets it expire
+        return job
 
     def _outcome(self, reply: Reply) -> Ok:
         return Ok({**reply._asdict(), "at_ns": self._node.clock.now_ns()})
