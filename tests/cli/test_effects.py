@@ -148,6 +148,10 @@ def test_a_question_waits_for_a_person(live: Live):
     short = intent.removeprefix("sha256:")[:10]
     told = fits(live, "explain", short)
     assert ([each["code"] for each in told["reasons"]], told["status"]) == (["person"], "open")
+    words = live.run("explain", short)
+    assert (words.code, words.err) == (0, "")
+    assert "person: waits for a person" in words.out
+    assert "capability  ok" in words.out
     assert fits(live, "trace", short)["rows"][0]["intent"] == intent
     assert intent in [node["intent"] for node in fits(live, "graph", short)["nodes"]]
     rows = live.json("effect", "ls")["items"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import hexdigits
 from typing import Any, Final
@@ -133,10 +133,8 @@ def _short(text: str | None) -> str:
 
 def reasons(console: Console, value: Any) -> None:
     """Why: one line for each reason, or for each thing that keeps a world from resting."""
-    if "judged" in value:
-        for stage in value["judged"]:
-            line = f"{stage['stage']:<11} {stage['verdict']:<11} {show.text_of(stage['detail'])}"
-            console.print(escape(line), soft_wrap=True)
+    if "decision" in value:
+        _stages(console, value["judged"])
         console.print(f"{value['decision']}  {value['code'] or ''}")
         return
     if "quiescent" in value:
@@ -153,6 +151,13 @@ def reasons(console: Console, value: Any) -> None:
         console.print(escape(f"  {each['code']}: {each['text']}"), soft_wrap=True)
         for text in (each["detail"].get("conflict") or {"diff": ()})["diff"]:
             console.print(escape(f"    {text}"), soft_wrap=True)
+    _stages(console, value.get("judged") or ())  # an effect was judged when it was asked for
+
+
+def _stages(console: Console, judged: Iterable[Any]) -> None:
+    for stage in judged:
+        line = f"{stage['stage']:<11} {stage['verdict']:<11} {show.text_of(stage['detail'])}"
+        console.print(escape(line), soft_wrap=True)
 
 
 VERBS = (
