@@ -53,6 +53,8 @@ WRONG: list[tuple[str, str, int]] = [
     ("world import nowhere.tally there", "export.not_found", 2),
     ("world fork --as x --pending-for odd", "request.usage", 2),
     ("explain policy --workflow till/till@1", "request.usage", 2),
+    ("lint nowhere.py", "request.bad_file", 2),
+    ("lint app.py nowhere --strict --fix", "request.bad_file", 2),
     ("check nobody", "check.not_found", 2),
     ("check none.py:till", "check.not_found", 2),
     ("bundle build yaml -o x.zip --vendor app.py", "request.usage", 2),

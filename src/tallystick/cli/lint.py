@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from tallystick.cli import sources
 from tallystick.cli.verb import BAD, NO, OK, Done, Options, Verb, arg, flag
+from tallystick.errors import Rejected
 
 FINDING = {"code": str, "path": str, "line": int, "message": str, "hint": str, "level": str}
 INFERRED = {"workflow": str, "effects": [str], "reads": [str], "children": [str], "caps": [str]}
@@ -25,8 +26,7 @@ def run(_call: Any, options: Options) -> Done:
     findings: list[dict[str, Any]] = []
     inferred: list[dict[str, Any]] = []
     errors = 0
-    for given in options["paths"]:
-        place = Path(given)
+    for place in [_there(given) for given in options["paths"]]:
         if options["fix"]:
             _fix(place)
         files = sources.python_files(place)
@@ -53,6 +53,19 @@ def run(_call: Any, options: Options) -> Done:
     code = BAD if errors else NO if findings and options["strict"] else OK
     value = {"ok": not errors, "errors": errors, "findings": findings, "inferred": inferred}
     return Done(value, code)
+
+
+def _there(given: str) -> Path:
+    """The path that was given; a wrong one must not pass for code without findings."""
+    place = Path(given)
+    if not place.exists():
+        raise Rejected(
+            f"{given} is not there",
+            code="request.bad_file",
+            where={"path": given},
+            hint="give a .py file, or a folder of them",
+        )
+    return place
 
 
 def accept(place: Path) -> None:
