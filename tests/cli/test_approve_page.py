@@ -135,3 +135,15 @@ def test_one_no_ends_it(live: Live) -> None:
         *("--params", '{"cents": 5}'),
     )
     assert small["decision"] == "allow"
+
+
+def test_a_restore_leaves_what_waits_for_people(live: Live, tmp_path: Path) -> None:
+    """04 section 13: --effects republish releases what the restore holds, and no approval."""
+    intent = Desk(live).bill("i-1")
+    copy, into = str(tmp_path / "copy"), str(tmp_path / "there" / ".tally")
+    assert live.run("backup", copy).code == 0
+    done = tally("restore", copy, "--into", into, "--effects", "republish", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.value["held"] == 1
+    (row,) = tally("effect", "ls", "--held", "--data", into, "--json").value["items"]
+    assert (row["intent"], row["hold"]["kind"]) == (intent, "approval")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tallystick.cli.effect import open_rows
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import Done, Options, Verb, W, arg, filled, flag, opt
@@ -124,11 +125,10 @@ def _after(call: Any, into: Path, effects: str) -> int:
     try:
         for row in there.ask(Request("GET", "/v1/worlds"))["items"]:
             there.options = Globals(data=str(into), world=row["world"], quiet=True)
-            query = {"held": True, "limit": 1000}
-            page = there.ask(Request("GET", filled(W + "/effects", there, {}), query))
-            for each in page["items"]:
+            for each in open_rows(there, held=True):
                 held += 1
-                if effects == "republish":
+                # What waits for an approval or a flow waited before, and is not ours to release.
+                if effects == "republish" and each["hold"]["kind"] == "restore":
                     path = filled(W + "/effects/{intent}/release", there, each)
                     there.ask(Request("POST", path, body={"reason": "restore --effects republish"}))
                     held -= 1

@@ -44,7 +44,7 @@ def _each(verb: str) -> Run:
             return Done(call.ask(Request("POST", filled(path, call, options), body=body)))
         done: list[Any] = []
         refused: list[Any] = []
-        for ident in _open(call, held=verb == "release"):
+        for ident in [row["intent"] for row in open_rows(call, held=verb == "release")]:
             try:
                 call.ask(Request("POST", filled(path, call, {"intent": ident}), body=body))
                 done.append(ident)
@@ -55,15 +55,16 @@ def _each(verb: str) -> Run:
     return run
 
 
-def _open(call: Call, *, held: bool) -> list[str]:
-    found: list[str] = []
+def open_rows(call: Call, *, held: bool) -> list[dict[str, Any]]:
+    """Every effect that is open, or held, of all pages."""
+    found: list[dict[str, Any]] = []
     after = None
     while True:
         query: dict[str, Any] = {"limit": 1000, "held": True} if held else {"limit": 1000}
         query |= {"status": "open"} if not held else {}
         query |= {} if after is None else {"after": after}
         page = call.ask(Request("GET", filled(W + "/effects", call, {}), query))
-        found += [row["intent"] for row in page["items"]]
+        found += page["items"]
         after = page["next"]
         if after is None:
             return found
