@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from tallystick.cli.request import Reply, Request
 from tallystick.errors import Rejected, Unavailable
 
 TIMEOUT_S: Final = 120.0
+_HEADER: Final = re.compile(r"[ -~]*")
 
 
 class Client(Protocol):
@@ -58,16 +60,10 @@ class SocketClient:
     alone = False
 
     def __init__(self, url: str, token: str, timeout_s: float = TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Rejected(
-                f"{url!r} is no address of a node",
-                code="request.bad_url",
-                hint="write http://127.0.0.1:8255",
-            )
+        scheme, host, port = _address(url)
         kind = http.client.HTTPSConnection
-        self._line = (http.client.HTTPConnection if parts.scheme == "http" else kind)(
-            parts.hostname, parts.port, timeout=timeout_s
+        self._line = (http.client.HTTPConnection if scheme == "http" else kind)(
+            host, port, timeout=timeout_s
         )
         self._url = url
         self._token = token
@@ -90,6 +86,12 @@ class SocketClient:
         body, headers = request.content()
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        if not all(_HEADER.fullmatch(value) for value in headers.values()):
+            raise Rejected(
+                "the token or another header holds what no header may hold",
+                code="request.bad_header",
+                hint="copy it again, without a line break",
+            )
         try:
             self._line.request(request.method, request.target, body, headers)
             return self._line.getresponse()
@@ -113,6 +115,21 @@ class SocketClient:
     def close(self) -> None:
         """Close the connection."""
         self._line.close()
+
+
+def _address(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; refuses with `request.bad_url` what is no address."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        pass  # a port that is no number, or half an IPv6 address
+    raise Rejected(
+        f"{url!r} is no address of a node",
+        code="request.bad_url",
+        hint="write http://127.0.0.1:8255",
+    )
 
 
 def _lowered(reply: http.client.HTTPResponse) -> dict[str, str]:

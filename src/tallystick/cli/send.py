@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from tallystick.api.wire import idem_key_of
 from tallystick.cli import shapes
 from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
@@ -48,11 +49,14 @@ def key_of(word: str) -> Any:
 def _send(call: Any, options: Options) -> Done:
     if options["wait"] is not None:
         call.need_effects()
+    key = options["idempotency_key"]
+    if key is not None:
+        # Also an empty one: an unset variable of a shell must not send the event twice.
+        idem_key_of(key.encode("utf-8", "surrogateescape"))
     if options["value"] == "-":
         found = _many(call, options, sys.stdin)
     else:
         body = event_of(options["schema"], json_of(options["value"]), options)
-        key = options["idempotency_key"]
         headers = {"Idempotency-Key": key} if key else {}
         found = call.ask(
             Request("POST", filled(W + "/events", call, {}), _lens(options), body, headers)
@@ -185,6 +189,8 @@ def _key_in(value: Any, path: str | None) -> str:
 
 
 LENS = opt("lens", "how the value is spelled", type=click.Choice(["sugar", "tagged"]))
+# Judged before anything is sent: who is refused may send the event again.
+SECONDS = click.FloatRange(min=0)
 TAGS = opt("tags", "a tag of the event", multiple=True)
 
 VERBS = (
@@ -199,7 +205,7 @@ VERBS = (
             opt("idempotency-key", "send it once, however often you ask"),
             LENS,
             TAGS,
-            opt("wait", "wait up to so many seconds until all is quiet", type=float),
+            opt("wait", "wait up to so many seconds until all is quiet", type=SECONDS),
         ),
         (shapes.SENT, shapes.SENT_MANY),
     ),
@@ -213,7 +219,7 @@ VERBS = (
             opt("key", "the key of the cell, when the event does not hold it"),
             LENS,
             TAGS,
-            opt("wait", "give up after so many seconds", type=float, default=30.0),
+            opt("wait", "give up after so many seconds", type=SECONDS, default=30.0),
         ),
         {**shapes.SENT, "quiet": bool, "cell": shapes.CELL},
     ),
