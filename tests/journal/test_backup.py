@@ -83,6 +83,15 @@ def test_a_backup_restores_to_its_root(rig: Rig, tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_place_that_cannot_be_written_is_refused(rig: Rig, tmp_path: Path) -> None:
+    """04 section 13: the caller named it, so it is no failure of the node; nothing is made."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Rejected) as caught:
+        backed_up(rig, tmp_path / "file" / "kept")
+    assert (caught.value.code, caught.value.status) == ("backup.unwritable", 400)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("kept")] == []
+
+
 def test_nothing_secret_is_in_a_backup(rig: Rig, tmp_path: Path) -> None:
     """04 section 13: files of the journal only; every one is listed with its hash, 0600."""
     folder = rig.journal.folder  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tallystick.errors import Conflict, UnknownName
+from tallystick.errors import Conflict, Rejected, UnknownName
 from tallystick.journal.base import Append, Head
 from tallystick.journal.collect import Trim, marks_of, sweep, thin, trim
 from tallystick.journal.imports import import_world, verify_export
@@ -154,6 +154,15 @@ def do(rig: Rig, deed: str, chance: Random, archive: Path) -> None:
 
 def order(rig: Rig, tmp_path: Path, before: int | None = None, name: str = "archive") -> Trim:
     return Trim(WORLD, before or rig.world.seq, tmp_path / name, NODE, 77)
+
+
+def test_an_archive_that_cannot_be_written_is_refused(rig: Rig, tmp_path: Path) -> None:
+    """04 section 13: the caller named it, so it is no failure of the node; nothing is cut."""
+    records = rig.world.seq
+    with pytest.raises(Rejected) as caught:
+        trim(store(rig), order(rig, tmp_path / "nowhere"))
+    assert caught.value.code == "trim.unwritable"
+    assert verify(store(rig), WORLD).records == records
 
 
 @pytest.mark.clause("K-44")

@@ -23,6 +23,7 @@ import apsw
 from tallystick.errors import Conflict, DiskFull, JournalCorrupt, Rejected
 from tallystick.journal.blob_files import sync_folder, write_file
 from tallystick.journal.checkpoints import FILE as CHECKPOINTS
+from tallystick.journal.refusals import unwritable
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.verify import folded, verify
@@ -59,14 +60,16 @@ class Backup(NamedTuple):
 def backup(reader: SqliteReader, into: Path) -> Backup:
     """Copy the journal as this reader sees it; writers go on meanwhile.
 
-    Refuses a folder with anything in it.
+    Refuses a folder with anything in it, and one that cannot be written.
     """
-    _check_empty(into, "backup.not_empty")
-    into.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
+        _check_empty(into, "backup.not_empty")
+        into.mkdir(parents=True, exist_ok=True, mode=0o700)
         reader.copy_to(into / DATABASE)
     except apsw.FullError as why:
         raise DiskFull("no room for the backup", where={"folder": str(into)}) from why
+    except (OSError, apsw.CantOpenError) as why:
+        raise unwritable(into, why, "backup.unwritable") from why
     copy = SqliteReader(into)
     try:
         _copy_files(reader, copy, into)

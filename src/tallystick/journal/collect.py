@@ -19,6 +19,7 @@ from tallystick.journal.blob_files import sync_file, sync_folder
 from tallystick.journal.export import export_bundle
 from tallystick.journal.imports import verify_export
 from tallystick.journal.lineage import floor_of
+from tallystick.journal.refusals import unwritable
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.catalogues import Catalogues
@@ -178,7 +179,11 @@ def _archive(journal: Reader, order: Trim) -> None:
             hint="name a new file",
         )
     aside = order.archive.with_name(order.archive.name + ".new")
-    with aside.open("wb") as out:
+    try:
+        out = aside.open("wb")
+    except OSError as why:
+        raise unwritable(order.archive, why, "trim.unwritable") from why
+    with out:
         export_bundle(journal, order.world, out)
     verdict = verify_export(aside)
     if verdict.first_bad is not None:

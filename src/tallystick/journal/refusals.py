@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tallystick.errors import Conflict, JournalCorrupt, UnknownName
+from pathlib import Path
+
+from tallystick.errors import Conflict, JournalCorrupt, Rejected, UnknownName
 from tallystick.values import canon
 
 
@@ -60,4 +62,14 @@ def damaged_blob(digest: bytes, why: str) -> JournalCorrupt:
         code="journal.blob_damaged",
         where={"blob": canon.text_of(digest)},
         hint="restore it by its hash from a backup: tally doctor --fix",
+    )
+
+
+def unwritable(path: Path, why: Exception, code: str) -> Rejected:
+    """A place that somebody named and where this process cannot write."""
+    return Rejected(
+        f"cannot write to {path}: {getattr(why, 'strerror', None) or why}",
+        code=code,
+        where={"path": str(path)},
+        hint="name a place on the node's machine where the node may write",
     )
