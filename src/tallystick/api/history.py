@@ -11,6 +11,7 @@ from tallystick.api.request import Request, Response
 from tallystick.api.wire import BYTES
 from tallystick.errors import DiskFull, Rejected, UnknownName
 from tallystick.journal.base import Append, Full, Head, Reader
+from tallystick.journal.lineage import floor_of
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
@@ -62,7 +63,8 @@ async def rows(request: Request) -> Response:
 def time_before(reader: Reader, world: str, seq: int) -> int | None:
     """The time of the last input at or before a sequence, when it stands near."""
     at_ns = None
-    for entry in journal.entries(reader.read(world, max(seq - _NEAR, 0), seq)):
+    floor = floor_of(reader.lineage(world)).seq  # below it nothing can be read any more
+    for entry in journal.entries(reader.read(world, max(seq - _NEAR, floor), seq)):
         if entry.seq <= seq:
             at_ns = journal.time_of(entry.record, at_ns)
     return at_ns

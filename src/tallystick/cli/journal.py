@@ -26,6 +26,7 @@ from tallystick.cli.verb import (
     picked,
     reads,
 )
+from tallystick.errors import Rejected
 
 
 def line(row: dict[str, Any]) -> str:
@@ -49,18 +50,50 @@ def _tail(call: Any, options: Options) -> Done:
     limit = options["limit"] or 20
     first = options["from"]
     if first is None:
-        head = call.ask(Request("GET", filled(W + "/journal/head", call, {})))
-        first = max(1, head["seq"] - limit + 1)
-    query = {"after": first - 1, "limit": limit, **picked(("kind",), options)}
-    page = call.ask(Request("GET", filled(W + "/journal", call, {}), query))
+        page, behind = _newest(call, limit, options["kind"])
+    else:
+        page, behind = _page(call, first - 1, limit, options["kind"]), first - 1
     if not options["follow"]:
         return Done(page)
     for row in page["items"]:
         _print(call, row)
-    last = page["items"][-1]["seq"] if page["items"] else first - 1
+    last = page["items"][-1]["seq"] if page["items"] else behind
     for row in follow(call, last, options["kind"]):
         _print(call, row)
     return Done(None)
+
+
+def _newest(call: Any, limit: int, kind: str | None) -> tuple[Any, int]:
+    """The newest rows, and the sequence behind which to go on when there are none.
+
+    Those of one kind may stand far apart, and a journal is read forwards: a longer part is looked
+    at until it holds enough of them.
+    """
+    head = call.ask(Request("GET", filled(W + "/journal/head", call, {})))["seq"]
+    span, floor = limit, 0
+    while True:
+        behind = max(floor, head - span)
+        try:
+            page = _page(call, behind, limit, kind)
+        except Rejected as why:
+            if why.code != "journal.trimmed" or floor:
+                raise
+            floor = why.where["base_seq"]  # what was cut off below is not among the newest
+            continue
+        if kind is None:
+            return page, behind
+        rows = page["items"]
+        while page["next"] is not None:
+            page = _page(call, page["next"], 1000, kind)
+            rows += page["items"]
+        if len(rows) >= limit or behind == floor:
+            return {**page, "items": rows[-limit:]}, head
+        span *= 16
+
+
+def _page(call: Any, after: Any, limit: int, kind: str | None) -> Any:
+    query = {"after": after, "limit": limit, **({"kind": kind} if kind else {})}
+    return call.ask(Request("GET", filled(W + "/journal", call, {}), query))
 
 
 def _print(call: Any, row: dict[str, Any]) -> None:
@@ -77,9 +110,7 @@ def follow(call: Any, after: int, kind: str | None = None) -> Iterator[dict[str,
     """
     for _ in _wakes(call, after):
         while True:
-            query: dict[str, Any] = {"after": after, "limit": 1000}
-            query |= {"kind": kind} if kind else {}
-            page = call.ask(Request("GET", filled(W + "/journal", call, {}), query))
+            page = _page(call, after, 1000, kind)
             yield from page["items"]
             after = max([after, *(row["seq"] for row in page["items"])])
             if page["next"] is None:
