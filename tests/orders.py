@@ -111,10 +111,13 @@ def _manifest() -> dict[str, Any]:
     return {"$kind": "manifest", "air_version": "2", "routing": routing}
 
 
-def bundle(timeout_ns: int = TIMEOUT_NS) -> Bundle:
+def bundle(timeout_ns: int = TIMEOUT_NS, progress: str | None = None) -> Bundle:
     """The bundle of the world, with structural authority written out."""
     root, artifacts = python_bundle({"orders.py": b"# runs in the process of the test\n"})
-    sources = structural_authority(read_sources(documents(root, timeout_ns)))
+    made = documents(root, timeout_ns)
+    if progress is not None:
+        next(each for each in made if each.get("name") == CHARGE)["progress"] = progress
+    sources = structural_authority(read_sources(made))
     if sources.manifest is None:
         raise refusal(list(sources.findings))
     return make_bundle(sources.definitions, sources.manifest, artifacts)

@@ -11,7 +11,7 @@ from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import Settings
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING, CellId
 from tallystick.model.frames import open_frame
-from tallystick.model.records import IntentReleased, ReceiptSettled
+from tallystick.model.records import IntentReleased, ReceiptSettled, WorkflowFaulted
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel import mixed
@@ -214,4 +214,30 @@ def test_what_the_end_of_a_cell_lets_out_does_not_wake_it(how: str) -> None:
     cell, gone = rig.cell(LAB, "x"), how == "gone"
     assert (cell.status == RUNNING, len(cell.mailbox)) == (gone, 0)
     assert rig.state(LAB, "y")["log"] == ["spawn", "ok:s" if gone else "error:s"]
+    check(rig)
+
+
+def hopping(n: int) -> list[dict[str, Any]]:
+    """Each cell makes a dead end and the next cell: the one takes the room that the other wants."""
+
+    def kid(ident: str, number: int) -> dict[str, Any]:
+        payload = {"schema": GO, "value": canon.encode(go(ident, "wish", number))}
+        params = {"workflow": LAB, "key": canon.encode(ident), "payload": payload, "caps": None}
+        return {"effect": SPAWN, "params": params, "cap_slot": "flow"}
+
+    return [kid(f"dead-{n}", 99), kid(f"k{n + 1}", n + 1)] if n < 40 else []
+
+
+@pytest.mark.clause("K-08")
+@pytest.mark.parametrize("rules", [[], [flow(match={"effect": SPAWN}, max_open={"world": 1})]])
+def test_hops_are_counted_through_a_queue_too(rules: list[dict[str, Any]]) -> None:
+    """I16: what a tick lets out of a queue is as far from the outside as what it causes itself."""
+    made = documents(*rules)
+    made[-1]["limits"] = {"hops_max": 10}
+    wish = lab_function(wish=lambda f, v, _: Outcome(f, effects=hopping(v["n"])))
+    rig = Rig(made, {CODE: wish})
+    rig.send(GO, go("k0", "wish", 0))
+    assert [each.code for each in rig.records(WorkflowFaulted)] == ["hops_max"]
+    assert rig.cell(LAB, "k10") is not None
+    assert rig.cell(LAB, "k11") is None
     check(rig)

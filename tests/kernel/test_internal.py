@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
-from tallystick.model.records import EventAdmitted, IntentDenied, IntentOpened, ReceiptSettled
+from tallystick.model.records import (
+    EventAdmitted,
+    IntentDenied,
+    IntentOpened,
+    ReceiptSettled,
+    WorkflowFaulted,
+)
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.rig import Rig, check
@@ -19,6 +25,7 @@ from tests.worlds import (
     LAB,
     READ,
     SPAWN,
+    UNDO,
     ask,
     go,
     lab_authority,
@@ -288,4 +295,28 @@ def test_nothing_for_executors() -> None:
     assert [r.effect for r in rig.records(IntentOpened)] == [SPAWN, CALL]
     assert [r.source for r in rig.records(ReceiptSettled)] == ["kernel"] * 2
     assert ASK not in [j.effect for j in rig.jobs.all]
+    check(rig)
+
+
+@pytest.mark.clause("X-10", "K-08")
+def test_a_cell_with_all_it_may_have_open_can_still_cancel_and_read() -> None:
+    """03 section 5: what ends in the frame of its tick is not in flight; one more that stays is."""
+    undo = {"intent": None, "issuer_ref": "w"}
+    rig = Rig(
+        lab_documents(flow={"reads": [LAB]}, limits={"inflight_max": 1}),
+        {
+            CODE: lab_function(
+                Receipt=keep,
+                go=doing(ASK, {"q": "x"}),
+                look=doing(READ, {"workflow": LAB, "key": canon.encode("b")}),
+                undo=doing(UNDO, undo, issuer_ref="undo"),
+            )
+        },
+    )
+    for deed in ("go", "look", "undo", "go"):
+        rig.send(GO, go("a", deed))
+        assert rig.cell(LAB, "a").status == RUNNING, deed
+    rig.send(GO, go("a", "go"))
+    assert rig.cell(LAB, "a").status == FAILED
+    assert [each.code for each in rig.records(WorkflowFaulted)] == ["inflight_max"]
     check(rig)

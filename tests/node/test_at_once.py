@@ -243,6 +243,30 @@ def test_a_value_that_does_not_fit_is_an_error_of_the_executor(tmp_path: Path) -
     go(main())
 
 
+def test_a_usage_that_cannot_be_counted_is_an_error_of_the_executor(tmp_path: Path) -> None:
+    """BUGS 106: no seal is made over it, and outcomes that end beside it are settled."""
+
+    def costly(job: Job) -> Outcome:
+        usage: Any = {"euros": 1} if job.params["token"] == "o-1" and job.attempt == 1 else None
+        return Ok({"ref": "pay"}, usage)
+
+    till = Till(costly)
+
+    async def main() -> None:
+        patient = config(tmp_path, journal={"max_wait_ms": 60_000})  # what is ready goes together
+        async with running(patient, till) as node:
+            world = await node.create("main", orders.bundle())
+            await node.offer(world, *[placed(node, f"o-{i}") for i in range(3)])
+            assert await node.quiet(world, 60_000)
+            assert [await phase(node, world, f"o-{i}") for i in (0, 2)] == ["paid", "paid"]
+            frames = await node.read(lambda reader: list(reader.read(world)))
+        records = [each for frame in frames for each in open_frame(frame.body)[3]]
+        wrong = [r for r in records if isinstance(r, ReceiptSettled) and r.status == "error"]
+        assert [canon.decode(r.payload or b"")["code"] for r in wrong][:1] == ["effect.bad_receipt"]
+
+    go(main())
+
+
 def test_an_answer_that_never_comes_is_stopped(tmp_path: Path) -> None:
     """The watchdog of ticks bounds it: an error of the effect, and the world goes on."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tallystick.errors import TallyError
-from tallystick.kernel.inputs import Receipt, TrustKey
+from tallystick.kernel.inputs import Progress, Receipt, TrustKey
 from tallystick.kernel.settle import statement_of
 from tallystick.node.leases import Wish
 from tallystick.node.node import Node
@@ -35,9 +35,9 @@ def pooled(tmp_path: Path, **work: Any) -> Any:
     return config(tmp_path, executors={"routes": {orders.CHARGE: "pool:gpu"}}, work=work)
 
 
-async def trusted(node: Node) -> str:
+async def trusted(node: Node, progress: str | None = None) -> str:
     """A world that trusts the worker's key for charges."""
-    world = await node.create("main", orders.bundle())
+    world = await node.create("main", orders.bundle(progress=progress))
     given = TrustKey(node.clock.sample(), WORKER.public, ("payments",), (orders.CHARGE,), "alice")
     await node.one(world, given)
     return world
@@ -76,6 +76,29 @@ def test_a_leased_job_is_settled_by_its_holder_once(tmp_path: Path) -> None:
             assert (await node.work.receipt(lease, given)).kind == "settled"
             assert (await node.work.receipt(node.work.find(job["lease"]), given)).kind == "seen"
             assert await phase(node, world, "o-1") == "paid"
+
+    go(main())
+
+
+@pytest.mark.clause("K-27")
+def test_progress_of_a_worker_must_fit_the_effect(tmp_path: Path) -> None:
+    """BUGS 105: what does not fit is refused and not noted, as if it came from within the node."""
+
+    async def main() -> None:
+        async with running(pooled(tmp_path)) as node:
+            world = await trusted(node, "shop/ChargeReceipt@1")
+            await node.offer(world, placed(node, "o-1"))
+            (job,) = await node.work.lease(WISH, anywhere)
+            lease = node.work.find(job["lease"])
+
+            async def said(payload: bytes) -> str:
+                given = Progress(node.clock.sample(), world, b"", 0, 1, "part", payload)
+                return (await node.work.progress(lease, given)).kind
+
+            for wrong in (canon.encode({"coins": 1}), b"part"):
+                with pytest.raises(TallyError):
+                    await said(wrong)
+            assert await said(canon.encode({"ref": "half"})) == "live"
 
     go(main())
 

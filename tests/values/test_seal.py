@@ -157,6 +157,16 @@ def test_usage_is_whole_or_null() -> None:
 
 
 @pytest.mark.clause("D7")
+@pytest.mark.parametrize("used", [-1, "x", True, 1.5, 1 << 63])
+def test_usage_is_counted_in_whole_numbers(used: Any) -> None:
+    """BUGS 106: what a budget cannot be charged with is refused before it is sealed."""
+    with pytest.raises(SchemaMismatch):
+        receipt_statement(**{**RECEIPT, "usage": {"tokens": used}})
+    with pytest.raises(SchemaMismatch):
+        receipt_statement(**{**RECEIPT, "usage": [used]})
+
+
+@pytest.mark.clause("D7")
 def test_approval_is_of_one_thing() -> None:
     """VA-16: the same hash approved as an intent is another statement than as a proposal."""
     of_intent = {**APPROVAL, "proposal": None, "intent": HASH, "bundle": None}

@@ -42,6 +42,8 @@ def drained(world: World, frame: Frame, given: Input | None) -> Frame:
     if frame.snapshot is not None or not (frame.records or isinstance(given, Clock)):
         return frame
     draft = _continued(world, frame)
+    if given is None:  # what a tick lets out comes of what the tick came of: hops are counted on
+        draft.hops = _hops(world)
     stamp = None if given is None else draft.stamp(given.sample)
     now_ns = world.logical_ns + 1 if stamp is None else stamp.logical_ns
     fresh: Fresh = {}
@@ -55,6 +57,14 @@ def drained(world: World, frame: Frame, given: Input | None) -> Frame:
             _recall(draft, frame.records)
         _release(draft, intent, stamp, fresh)
     return draft.frame(frame.answer)
+
+
+def _hops(world: World) -> int:
+    """How far what the next tick causes is from an outside input."""
+    workflow, key = world.ring[0]
+    cell = world.cells[workflow].get(key)
+    assert cell is not None, "a cell in the ring exists"
+    return cell.mailbox[0].hops + 1
 
 
 def _continued(world: World, frame: Frame) -> Draft:

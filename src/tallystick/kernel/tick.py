@@ -244,10 +244,13 @@ def _ask(draft: Draft, turn: Turn, effects: tuple[EffectRequest, ...]) -> None:
     opened: list[Opened | None] = []
     for wanted in effects:
         opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
-    count = len(cell.inflight) + len(draft.opened)
-    if count > workflow.limits.inflight_max:
-        raise LimitExceeded("inflight_max", workflow.limits.inflight_max, count)
     _derive(draft, asking, opened)
+    most = workflow.limits.inflight_max
+    if len(cell.inflight) + len(draft.opened) > most:
+        # What ends in this very frame, as a cancel does and what it cancels, is not in flight.
+        count = sum(intent not in draft.settled for intent in (*cell.inflight, *draft.opened))
+        if count > most:
+            raise LimitExceeded("inflight_max", most, count)
 
 
 def _checked_state(workflow: Workflow, state: bytes | Admitted) -> Admitted:

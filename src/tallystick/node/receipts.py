@@ -17,7 +17,7 @@ from tallystick.model.catalogue import Effect
 from tallystick.model.tuples import make
 from tallystick.node.driver import Ticket
 from tallystick.node.jobs import Published
-from tallystick.values.seal import KeyPair, seal_batch
+from tallystick.values.seal import KeyPair, seal_batch, usage_of
 
 MESSAGE_MAX = 1024
 SHARED_MAX: Final = 16
@@ -60,11 +60,25 @@ _UNSEALED: Final[Mapping[str, Any]] = {}
 
 def _fields(each: Ended) -> tuple[Any, ...]:
     """The fields of a receipt but for its seal, which is the last one."""
-    job, outcome, started_ns, ended_ns, _ = each
+    job, given, started_ns, ended_ns, _ = each
+    outcome = _counted(given)
     status, payload = _payload(job.catalogue.effects[job.effect], outcome)
     usage = outcome.usage if isinstance(outcome, Ok) else None
     done = (status, payload, job.executor, job.attempt, started_ns, ended_ns, usage)
     return (job.world, job.intent, job.effect, *done)
+
+
+def _counted(outcome: Outcome) -> Outcome:
+    """The outcome; one that used what cannot be counted is an error of its executor.
+
+    A seal would refuse it, and with it all outcomes that share the seal.
+    """
+    if isinstance(outcome, Ok) and outcome.usage is not None:
+        try:
+            usage_of(outcome.usage)
+        except SchemaMismatch as why:
+            return misfit(why)
+    return outcome
 
 
 def _payload(effect: Effect, outcome: Outcome) -> tuple[str, bytes]:

@@ -171,10 +171,13 @@ class Work:
         return {"lease_until_ns": lease.until_ns, "cancel": lease.id not in self._leases.held}
 
     async def progress(self, lease: Lease, given: Progress) -> Answer:
-        """Note a progress frame of a leased job."""
+        """Note a progress frame of a leased job; refuses one that does not fit its effect."""
         if lease.id not in self._leases.held:
             raise _lost(lease.id)
         job = lease.job
+        schema = job.catalogue.effects[job.effect].progress
+        if schema is not None:
+            schema.read(given.payload)  # refuses what a cell could not read
         made = given._replace(world=job.world, intent=job.intent, attempt=job.attempt)
         return await self._node.one(job.world, made)
 

@@ -33,6 +33,7 @@ BATCH_MAX: Final = 65_536
 _SINGLE_KEYS: Final = frozenset({"alg", "key", "sig"})
 _BATCH_KEYS: Final = frozenset({"alg", "key", "sig", "root", "size", "index", "path"})
 _USAGE: Final = ("calls", "tokens", "cents")
+_USED_MAX: Final = 1 << 63
 
 # ---- keys -----------------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ def receipt_statement(
     """
     # tidy: one line for each covered field, twice
     # The document in canonical order, its keys encoded once: every receipt pays for this.
-    held = _usage(usage)
+    held = usage_of(usage)
     return b"".join(
         (
             _RECEIPT,
@@ -313,14 +314,20 @@ def receipt_statement(
     )
 
 
-def _usage(usage: Mapping[str, int | None] | None) -> dict[str, int | None] | None:
+def usage_of(usage: Mapping[str, int | None] | None) -> dict[str, int | None] | None:
+    """What a seal says of the usage of an attempt; refuses what is none."""
     if usage is None:
         return None
-    for name in usage:
+    if not isinstance(usage, Mapping):
+        raise SchemaMismatch("usage is a mapping of calls, tokens and cents")
+    for name, used in usage.items():
         if name not in _USAGE:
             # What a seal would not cover must not look covered.
             message = f"usage has calls, tokens and cents, not {name!r}"
             raise SchemaMismatch(message, code="value.unknown_field")
+        if used is not None and not (type(used) is int and 0 <= used < _USED_MAX):
+            message = f"usage counts {name} by a whole number that is not negative, not {used!r}"
+            raise SchemaMismatch(message, code="value.mismatch")
     return {name: usage.get(name) for name in _USAGE}
 
 
