@@ -54,6 +54,8 @@ WRONG: list[tuple[str, str, int]] = [
     ("world fork --as x --pending-for odd", "request.usage", 2),
     ("explain policy --workflow till/till@1", "request.usage", 2),
     ("lint nowhere.py", "request.bad_file", 2),
+    ("send shop/Sold@1 {} --wait nan", "request.usage", 2),
+    ("workspace scan docs --wait inf", "request.usage", 2),
     ("lint app.py nowhere --strict --fix", "request.bad_file", 2),
     ("check nobody", "check.not_found", 2),
     ("check none.py:till", "check.not_found", 2),

@@ -1,5 +1,6 @@
 """Internal effects: spawn, call, read; they run in the tick's own frame."""
 
+# tidy: four effects of one kind, side by side.
 from __future__ import annotations
 
 from typing import Any

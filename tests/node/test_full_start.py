@@ -39,6 +39,7 @@ def fill(folder: Path) -> None:
             continue
 
 
+# tidy: one disk, three lives of a node
 @pytest.mark.clause("X-07")
 @pytest.mark.slow
 def test_a_node_comes_up_on_a_full_disk_and_reads(disk: Path) -> None:

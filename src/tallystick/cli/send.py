@@ -13,7 +13,7 @@ from tallystick.api.wire import idem_key_of
 from tallystick.cli import shapes
 from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
-from tallystick.cli.verb import NO, OK, Done, Options, Verb, W, arg, filled, opt, picked
+from tallystick.cli.verb import NO, OK, SECONDS, Done, Options, Verb, W, arg, filled, opt, picked
 from tallystick.errors import Rejected, SchemaMismatch, UnknownName
 from tallystick.values import canon
 from tallystick.values.schema.jsontext import parse_json
@@ -189,8 +189,6 @@ def _key_in(value: Any, path: str | None) -> str:
 
 
 LENS = opt("lens", "how the value is spelled", type=click.Choice(["sugar", "tagged"]))
-# Judged before anything is sent: who is refused may send the event again.
-SECONDS = click.FloatRange(min=0)
 TAGS = opt("tags", "a tag of the event", multiple=True)
 
 VERBS = (

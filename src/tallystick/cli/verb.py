@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
@@ -77,6 +78,24 @@ def arg(name: str, *, required: bool = True, many: bool = False, **more: Any) ->
     return click.Argument(
         [name], required=required, nargs=-1 if many else 1, metavar=name.upper(), **more
     )
+
+
+class _Seconds(click.FloatRange):
+    """A span of time; click itself takes `nan` for a number within every range.
+
+    It is judged before anything is sent: who is refused may send the event again.
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found: float = super().convert(value, param, ctx)
+        if not isfinite(found):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return found
+
+
+SECONDS: Final = _Seconds(min=0)
 
 
 def opt(name: str, says: str = "", **more: Any) -> click.Option:

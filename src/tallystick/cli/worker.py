@@ -9,7 +9,7 @@ from typing import Any
 
 from tallystick.cli import show
 from tallystick.cli.client import live_node
-from tallystick.cli.verb import Done, Options, Verb, opt
+from tallystick.cli.verb import SECONDS, Done, Options, Verb, opt
 from tallystick.errors import Rejected, Unavailable
 from tallystick.node.keys import WORKER, KeyFile, find_key, read_keys
 
@@ -68,7 +68,7 @@ VERBS = (
             opt("pool", "pool to take work from", multiple=True),
             opt("slots", "jobs at a time", type=int, default=4),
             opt("key", "id of the key that seals"),
-            opt("lease", "seconds that a job is ours without news", type=float, default=30.0),
+            opt("lease", "seconds that a job is ours without news", type=SECONDS, default=30.0),
             opt("name", "how the node calls this worker"),
         ),
         {"settled": int, "lost": int},

@@ -13,14 +13,28 @@ from tallystick.cli import show
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.sources import bundle_at
-from tallystick.cli.verb import Call, Done, Options, Verb, W, arg, filled, flag, opt, picked
+from tallystick.cli.verb import (
+    SECONDS,
+    Call,
+    Done,
+    Options,
+    Verb,
+    W,
+    arg,
+    filled,
+    flag,
+    opt,
+    picked,
+)
 from tallystick.errors import Rejected, TallyError
 from tallystick.reactions.bundle import reacting, reaction_bundle
 from tallystick.reactions.tree import shown
 
 ALL: Final = W + "/workspaces"
 IN: Final = opt("in", "the workspace, by the name of its folder or its id", metavar="WORKSPACE")
-WAIT: Final = opt("wait", "for how many seconds to wait until all that follows is done", type=float)
+WAIT: Final = opt(
+    "wait", "for how many seconds to wait until all that follows is done", type=SECONDS
+)
 
 
 def place(call: Any, options: Options, name: str = "path") -> dict[str, Any]:

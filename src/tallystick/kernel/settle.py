@@ -72,7 +72,8 @@ def settled_by(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt) -> 
     world = draft.world
     effect = world.catalogue(intent.manifest).effects[intent.record.effect]
     try:
-        payload = _readable(world, effect, receipt, _bytes_max(world, intent))
+        _check_size(world, intent, receipt)
+        payload = _readable(world, effect, receipt)
     except ReceiptFault as why:
         _reject(draft, stamp, intent, receipt, why)
     else:
@@ -139,15 +140,19 @@ def _bytes_max(world: World, intent: Intent) -> int:
     return limits.receipt_bytes_max
 
 
-def _readable(world: World, effect: Effect, receipt: Receipt, most: int) -> bytes:
+def _check_size(world: World, intent: Intent, receipt: Receipt) -> None:
+    most = _bytes_max(world, intent)
+    if len(receipt.payload) > most:
+        message = f"payload has {len(receipt.payload)} bytes, over {most}"
+        raise ReceiptFault(message, code="receipt_bytes_max")
+
+
+def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
     """The payload in canonical form under the schema that its status asks for (K-11)."""
     status, payload = receipt.status, receipt.payload
     if status not in ("ok", "error"):
         message = f"an executor cannot say {status!r}"
         raise ReceiptFault(message, code="receipt.bad_status")
-    if len(payload) > most:
-        message = f"payload has {len(payload)} bytes, over {most}"
-        raise ReceiptFault(message, code="receipt_bytes_max")
     schema = effect.receipt if status == "ok" else effect.error
     try:
         plain = schema.plain(payload)
