@@ -52,9 +52,14 @@ class Left:
 
 
 async def _leave(folder: Path) -> Left:
-    # The log grows as it does under load: nobody brings it home while the story is told.
-    with planted(Writer, "_tidy", lambda _writer: None):
+    # The log grows as it does under load: nobody brings it home while the story is told, nor fills
+    # it ahead of the commits (`tests/journal/test_log_ready.py` cuts one that is).
+    with planted(Writer, "_tidy", _nothing), planted(Writer, "_lengthen", _nothing):
         return await _live(folder)
+
+
+def _nothing(_writer: Writer) -> None:
+    """What the writer's thread would do between commits is left out."""
 
 
 async def _live(folder: Path) -> Left:

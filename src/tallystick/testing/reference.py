@@ -116,7 +116,7 @@ class Model:
         event = {"$tag": spec.arms[mail["schema"]], "$value": mail["value"]}
         ctx = {"now_ns": max(mail["now"], 0), "logical_now_ns": self.logical}
         out = program.outcome(spec, cell["state"], event, ctx)
-        code = "exception" if out is None else over(self.limits, cell, spec, out)
+        code = "exception" if out is None else over(self.limits, cell, spec, out, self.there.takes)
         if out is None or code is not None:
             return self._faulted(ident, cell, place, code)
         after = None if out.state is None else canon.digest(out.state)

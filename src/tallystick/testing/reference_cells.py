@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tallystick.testing import program
 
 Cell = dict[str, Any]
 Ident = tuple[str, bytes]
+Takes = Callable[[Ident], bool]
 
 
 def born(mail: list[Any], seq: int) -> Cell:
@@ -30,13 +31,26 @@ def verdict_of(keys: dict[Any, Any], spec: program.Spec, asked: Mapping[str, Any
     return "attach" if keys[effect, key]["params"] == params else "effect.key_conflict"
 
 
-def over(limits: Mapping[str, int], cell: Cell, spec: program.Spec, out: Any) -> str | None:
+def over(
+    limits: Mapping[str, int], cell: Cell, spec: program.Spec, out: Any, takes: Takes
+) -> str | None:
     """The limit that an output passes, or None."""
     if len(out.effects) > limits["effects_max"]:
         return "effects_max"
     keys = dict(cell["keys"])
     fresh = [asked for asked in out.effects if verdict_of(keys, spec, asked) == "open"]
-    return "inflight_max" if len(cell["open"]) + len(fresh) > limits["inflight_max"] else None
+    undone = [a["params"]["issuer_ref"] for a in fresh if a["effect"] == program.UNDO]
+    open_ = [ref for ref in cell["open"].values() if ref not in undone]
+    open_ += [a["issuer_ref"] for a in fresh if _stays(a, takes) and a["issuer_ref"] not in undone]
+    return "inflight_max" if len(open_) > limits["inflight_max"] else None
+
+
+def _stays(asked: Mapping[str, Any], takes: Takes) -> bool:
+    """False for what ends in the frame of its tick: it was never in flight."""
+    effect, params = asked["effect"], asked["params"]
+    if effect == program.CALL:
+        return takes((params["workflow"], params["key"]))
+    return effect not in (program.UNDO, program.SPAWN)
 
 
 class Cells:

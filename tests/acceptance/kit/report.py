@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -19,11 +20,14 @@ SYNCS: Final = 100
 def write(number: str, found: dict[str, Any], folder: Path = REPORTS) -> Path:
     """Write `NUMBER.json`; the figures are as they were seen.
 
-    Where this checkout stands is nobody's business: paths in a traceback begin at its root.
+    Where this checkout stands is nobody's business, nor where Python does: paths in a traceback
+    begin at their roots.
     """
     folder.mkdir(exist_ok=True)
     path = folder / f"{number}.json"
-    text = json.dumps(found, indent=2, sort_keys=True).replace(f"{ROOT}/", "")
+    text = json.dumps(found, indent=2, sort_keys=True)
+    for root in (ROOT, sysconfig.get_path("stdlib")):
+        text = text.replace(f"{root}/", "")
     path.write_text(text + "\n", encoding="utf-8")
     return path
 
