@@ -76,6 +76,22 @@ def test_a_key_is_a_text() -> None:
     assert claimed("world", "[params.n]")["key"] == canon.hash_of(canon.encode([3]))
 
 
+@pytest.mark.parametrize(
+    ("key", "expression", "claim"),
+    [
+        ("o-1", "key", "o-1"),
+        ("o-1", "key + '/' + params.who", "o-1/ann"),
+        ({"region": "eu", "n": 4}, "key.region", "eu"),
+        (None, "key is none", canon.hash_of(canon.encode(True))),
+    ],
+)
+def test_the_key_of_a_cell_is_its_value(key: Any, expression: str, claim: str) -> None:
+    """06 sections 3, 4: `key` means one thing in every expression, in flows as in rules."""
+    facts = FACTS._replace(key=b"" if key is None else canon.encode(key))
+    flow = {"name": "f", "keyed": {"key": expression}}
+    assert claims_of(compile_flows([flow], []), facts) == [{"flow": "f", "key": claim}]
+
+
 def test_which_flows_are_met_is_remembered_within_bounds() -> None:
     """06 section 4: by names alone; a memory that is full begins again, and the answer stays."""
     flows = compile_flows([{"name": "f", "match": {"effect": "t/*"}}], [])

@@ -15,6 +15,7 @@ from tallystick.model.records import CellUnpinned, WorkflowFaulted
 from tallystick.testing.answers import ok
 from tallystick.testing.sources import built
 from tallystick.testing.world import TestWorld
+from tallystick.values import canon
 from tests.workflow.names import loaded, names_of
 from tests.workflow.test_flows import METER, program
 
@@ -144,9 +145,37 @@ def test_a_pin_is_left_at_the_checkpoint() -> None:
     assert len(world.events(app.Told)) == 1
     world.send(app.Note(key="a", n=1))
     world.send(app.Note(key="a", n=1))
-    from tallystick.values import canon
-
     state = canon.decode(world.driver.world.state_of(world.driver.world.cell(ident)))  # type: ignore[arg-type]
     assert canon.decode(state["start"])["$value"]["total"] == 23
     assert len(world.events(app.Told)) == 2
+    world.assert_replays()
+
+
+@pytest.mark.clause("X-20", "X-21")
+def test_what_waits_as_a_pin_is_left_is_read_by_the_new_code() -> None:
+    """06 section 9: sent to a pinned flow in its own version, and upcast where that has gone on."""
+    world, app = loaded(METER.replace("{every}", "2"))
+    world.send(app.Go(key="a"))
+    newer = METER.replace("{every}", "3").replace(
+        "    for _", "    ctx.emit(Told(key=ctx.key, text='x'))\n    for _"
+    )
+    upcast = (
+        "class Weighed(Record): key: str; grams: int\n"
+        "@app.upcast(Note, Weighed)\n"
+        "def heavier(old: Note) -> Weighed:\n"
+        "    return Weighed(key=old.key, grams=old.n * 1000)\n"
+    )
+    newer = newer.replace("class Got(", upcast + "class Got(")
+    newer = newer.replace("receive(Note)).n", "receive(Weighed)).grams")
+    app = applied(world, newer, {"diverges": "pin"})
+    ident = world.ident(app.flow, "a")
+    assert world.driver.world.cell(ident).pin is not None
+    for n in (1, 2, 3, 4, 5):
+        world.do(world.submit_of(app.Note(key="a", n=n)))
+    world.run()
+    (left,) = world.records(CellUnpinned)
+    assert left.reason == "checkpoint"
+    assert world.records(WorkflowFaulted) == []
+    state = world.cell(app.flow, "a").state
+    assert canon.decode(state["start"])["$value"]["total"] == 1 + 2 + 3000 + 4000 + 5000
     world.assert_replays()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.errors import DiskFull
 from tallystick.model import sys_definitions
 from tallystick.model.bundle import Bundle, make_bundle
 from tallystick.model.manifest_sources import canonical_sources
@@ -89,6 +90,27 @@ def test_a_workflow_has_only_its_scopes(tmp_path: Path) -> None:
             assert row["state"] == "shadowed"
 
     asyncio.run(main())
+
+
+@pytest.mark.clause("X-19")
+def test_what_cannot_be_written_just_now_is_asked_again(tmp_path: Path) -> None:
+    """06 section 8: a full disk passes, and the effect of a workflow with it."""
+
+    async def main() -> None:
+        async with governed(tmp_path, version(1, *ALL)) as served:
+            governing = served.node.governing
+            propose, full = governing.propose, [DiskFull("the disk is full")]
+
+            async def sometimes(*asked: Any) -> Any:
+                if full:
+                    raise full.pop()
+                return await propose(*asked)
+
+            governing.propose = sometimes  # type: ignore[method-assign, assignment]  # a full disk
+            state = await changed(served, "a", version(2, *ALL))
+            assert state["log"][-1] == "1 applied 0", state
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_the_kit_has_every_effect_of_governance() -> None:

@@ -120,3 +120,13 @@ def test_keys_and_changes_are_for_readers() -> None:
     assert len(many) == 100
     assert changes([1, {"a": 2}], [1, {"a": 3}]) == [{"path": "$[1].a", "live": 2, "shadow": 3}]
     assert changes(1, True) == [{"path": "$", "live": 1, "shadow": True}]
+
+
+@pytest.mark.clause("K-21")
+def test_a_map_whose_keys_became_texts_is_compared() -> None:
+    """06 section 7: a candidate may keep by text what was kept by number; both are told."""
+    assert changes({"m": {1: "a", 2: "b"}}, {"m": {"one": "a"}}) == [
+        {"path": "$.m.1", "live": "a", "shadow": None},
+        {"path": "$.m.2", "live": "b", "shadow": None},
+        {"path": "$.m.one", "live": None, "shadow": "a"},
+    ]

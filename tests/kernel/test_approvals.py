@@ -99,6 +99,7 @@ def told(rig: Rig) -> tuple[str, str]:
 
 
 TWO = {"by": ["role:finance"], "count": 2}
+EXPIRED = "policy.approval_expired"
 
 
 @pytest.mark.clause("X-06", "D13")
@@ -170,6 +171,18 @@ def test_owner_timeout(approved: bool) -> None:
         assert len(rig.jobs.all) == 1
     rig.pass_time(4 * SECOND)
     assert told(rig) == ("timeout", "effect.timeout")
+    check(rig)
+
+
+@pytest.mark.clause("X-10")
+@pytest.mark.parametrize("late_ns", [0, 100 * SECOND])
+@pytest.mark.parametrize(("timeout", "told_as"), [(3, "effect.timeout"), (9, EXPIRED)])
+def test_the_earlier_of_two_ends_is_told(timeout: int, told_as: str, late_ns: int) -> None:
+    """X-10: whether time ends the question or the request is the same however late one looks."""
+    wish = [ask(timeout_ns=timeout * SECOND)]
+    rig = asker({"by": ["bob"], "ttl_ns": 6 * SECOND}, wish=wish)
+    rig.pass_time((min(timeout, 6) * SECOND) + SECOND + late_ns)
+    assert told(rig)[1] == told_as
     check(rig)
 
 

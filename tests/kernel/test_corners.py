@@ -142,7 +142,7 @@ def test_a_snapshot_is_prepared_in_parts() -> None:
     mixed.play(rig)
     before = root(rig.world)
     parts = 0
-    while snapshot.prepare(rig.world, 4, 4):
+    while snapshot.prepare(rig.world, 4, 4, rig.driver.blobs.put):
         parts += 1
         assert root(rig.world) == before
     assert parts > 1

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tallystick.kernel.inputs import Activate
-from tallystick.model.records import WorkflowFaulted
+from tallystick.model.records import IntentDenied, WorkflowFaulted
+from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel.parcels import (
     CODE,
@@ -24,7 +25,19 @@ from tests.kernel.parcels import (
     upgrade,
 )
 from tests.rig import Rig, bundle_of, check
-from tests.worlds import REJECTED, TEXT, arms, opt, record
+from tests.worlds import (
+    GO,
+    LAB,
+    REJECTED,
+    TEXT,
+    arms,
+    ask,
+    go,
+    lab_documents,
+    lab_function,
+    opt,
+    record,
+)
 
 
 def changed(rig: Rig, docs: list[dict[str, Any]], plan: Any) -> str:
@@ -143,3 +156,33 @@ def test_a_migration_that_answers_nonsense() -> None:
     (fault,) = rig.records(WorkflowFaulted)
     assert fault.code == "migration_failed"
     assert "does not fit" in fault.message
+
+
+@pytest.mark.clause("X-20", "K-47")
+@pytest.mark.invariant("I9")
+def test_a_key_is_known_under_the_newer_shape_of_its_parameters() -> None:
+    """D8, 01 section 5: what an upgrade added to the parameters is null in both, so they are equal.
+
+    The control says something in the new field.
+    """
+
+    def asking(following: Any, value: Any, _ctx: Any) -> Outcome:
+        more = {"more": "x"} if value["n"] else {}
+        return Outcome(following, effects=[ask(idempotency_key=b"k", params={"q": "?", **more})])
+
+    functions = {("t/code@1", "lab"): lab_function(ask=asking)}
+    entity = {"lifecycle": "entity"}
+    rig = Rig(lab_documents(flow=entity), functions)
+    rig.send(GO, go("a", "ask"))
+    rig.settle(rig.jobs.all[0], {"a": "x"})
+    newer = record(q=TEXT, more=opt(TEXT))
+    assert (
+        changed(rig, replaced(lab_documents(flow=entity), "t/Ask@1", type=newer), None)
+        == "activated"
+    )
+    rig.send(GO, go("a", "ask"))
+    assert rig.state(LAB, "a")["log"] == ["ask", "ok:", "ask", "ok:"]
+    assert len(rig.jobs.all) == 1
+    rig.send(GO, go("a", "ask", 1))
+    assert [each.code for each in rig.records(IntentDenied)] == ["effect.key_conflict"]
+    check(rig)

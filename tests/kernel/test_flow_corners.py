@@ -1,20 +1,23 @@
 """Corners of flow control: authority is asked again at every release, and frames are bounded."""
 
+# tidy: each corner needs a world of flows, and they share it.
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
+from tallystick.errors import BadDefinition
 from tallystick.kernel.drain import RELEASES_MAX
-from tallystick.kernel.inputs import Operate
+from tallystick.kernel.inputs import Activate, Operate, Propose, RevokeGrant
 from tallystick.kernel.world import Settings
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING, CellId
 from tallystick.model.frames import open_frame
-from tallystick.model.records import IntentReleased, ReceiptSettled, WorkflowFaulted
+from tallystick.model.records import IntentDenied, IntentReleased, ReceiptSettled, WorkflowFaulted
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel import mixed
+from tests.kernel.parcels import planned
 from tests.kernel.test_flows import (
     BUDGET,
     CODE,
@@ -28,9 +31,21 @@ from tests.kernel.test_flows import (
     lab,
     wishes,
 )
-from tests.kernel.test_fork import child_rig
-from tests.rig import START_NS, Rig, check
-from tests.worlds import ASK, GO, LAB, SPAWN, UNDO, ask, go, lab_function
+from tests.rig import START_NS, Rig, bundle_of, check
+from tests.worlds import (
+    ASK,
+    GO,
+    LAB,
+    READ,
+    SPAWN,
+    UNDO,
+    ask,
+    go,
+    lab_authority,
+    lab_documents,
+    lab_function,
+    lab_workflow,
+)
 
 ONE = flow(max_open={"world": 1})
 
@@ -98,6 +113,60 @@ def test_what_people_hold_gives_its_cost_back() -> None:
     check(rig)
 
 
+@pytest.mark.clause("X-07")
+def test_two_flows_that_draw_on_one_budget_are_counted_together() -> None:
+    """AG-13: what an intent reserves in all of its flows is at most what is free."""
+    paid = {"budget": {"name": "b", "cost": "{{ params.q | int }}"}}
+    budget = {**BUDGET, "limit": 10}
+    rig = lab(flow("f", **paid), flow("g", **paid), budgets=[budget])
+    wishes(rig, 6, 5)
+    assert [each.code for each in rig.records(IntentDenied)] == ["flow.budget_exhausted"]
+    assert asked(rig) == ["5"]
+    assert rig.world.levels.budgets["b"][1:] == (0, 10)
+    check(rig)
+
+
+@pytest.mark.clause("X-07")
+def test_what_its_own_tick_cancels_has_used_nothing() -> None:
+    """06 section 4: never dispatched, all refunded: also where the cell ends as it asks."""
+    last = lambda f, *_: Outcome(f, status=COMPLETED, effects=[ask()])  # noqa: E731
+    paid = flow(budget={"name": "b", "cost": "4"})
+    rig = Rig(documents(paid, budgets=[BUDGET]), {CODE: lab_function(last=last)})
+    rig.send(GO, go("a", "last"))
+    assert asked(rig) == []
+    assert rig.world.levels.budgets["b"][1:] == (0, 0)
+    check(rig)
+
+
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I2")
+def test_a_usage_beyond_all_numbers_spends_all_there_is() -> None:
+    """06 section 4: an overrun is recorded, however large, and the world still has a root."""
+    most = 2**63 - 1
+    paid = flow(budget={"name": "b", "cost": "1"})
+    rig = lab(paid, budgets=[{**BUDGET, "limit": most}])
+    wishes(rig, 1, 2, 3)
+    for n in (1, 2, 3):
+        end(rig, n, usage={"tokens": most})
+    wishes(rig, 4)
+    assert [each.code for each in rig.records(IntentDenied)] == ["flow.budget_exhausted"]
+    check(rig)
+
+
+@pytest.mark.clause("F-22")
+@pytest.mark.invariant("I2")
+def test_a_burst_ends_before_time_does() -> None:
+    """06 section 4: the largest rate keeps a moment that a root can say; beyond it is refused."""
+    most = 2**63 - 1
+    rig = lab(flow(rate={"count": 1, "per_ns": most // 3, "burst": 3}))
+    wishes(rig, 1, 2, 3, 4)
+    assert (asked(rig), held(rig)) == (["1", "2", "3"], 1)
+    check(rig)
+    with pytest.raises(BadDefinition) as caught:
+        lab(flow(rate={"count": 1, "per_ns": most, "burst": 2}))
+    assert (caught.value.code, caught.value.where["path"]) == ("flow.bad_flow", "/rate")
+
+
 @pytest.mark.clause("K-41")
 @pytest.mark.invariant("I20")
 def test_a_cell_that_is_gone_is_not_spilled() -> None:
@@ -119,20 +188,6 @@ def test_a_cell_that_is_gone_is_not_spilled() -> None:
     assert rig.driver.blobs.get(states["gone"]) is None
     assert rig.driver.blobs.get(states["stays"]) is not None
     check(rig)
-
-
-@pytest.mark.clause("X-08")
-def test_what_a_fork_held_back_is_out_as_before() -> None:
-    """I7: released in the fork, an intent has the place in its flow that it had."""
-    rig = lab(ONE)
-    wishes(rig, 1, 2)
-    child = child_rig(rig, 1, None)
-    (out,) = [path for path, each in child.world.intents.entries() if each.hold["kind"] == "fork"]
-    child.do(Operate(child.clock.sample(), "release", "alice", "go on", intent=out))
-    child.run()
-    assert (asked(child), held(child)) == (["1"], 1)
-    end(child, 1)
-    assert (asked(child), held(child)) == (["1", "2"], 0)
 
 
 @pytest.mark.clause("F-22")
@@ -240,4 +295,83 @@ def test_hops_are_counted_through_a_queue_too(rules: list[dict[str, Any]]) -> No
     assert [each.code for each in rig.records(WorkflowFaulted)] == ["hops_max"]
     assert rig.cell(LAB, "k10") is not None
     assert rig.cell(LAB, "k11") is None
+    check(rig)
+
+
+@pytest.mark.clause("X-19")
+@pytest.mark.invariant("I15")
+def test_what_leaves_a_queue_beside_a_decision_was_not_asked_by_it() -> None:
+    """D2: a proposal in whose frame a read got its room is decided again without that read."""
+    look = {"workflow": LAB, "key": canon.encode("a")}
+    wish = {"effect": READ, "params": look, "cap_slot": "main"}
+    functions = {CODE: lab_function(read=lambda f, *_: Outcome(f, effects=[wish]))}
+    paced = flow(match={"effect": READ}, rate={"count": 1, "per_ns": SECOND})
+    rig = Rig(documents(paced), functions)
+    rig.send(GO, go("a", "read"))
+    rig.send(GO, go("b", "read"))
+    assert held(rig) == 1
+    rig.clock.now_ns += LATER
+    manifest, blobs = bundle_of(documents())
+    patch = canon.encode({"flows": []})
+    blobs[canon.digest_of(patch)] = patch
+    ids = (rig.world.manifest, manifest, manifest, canon.digest_of(patch))
+    rig.do(Propose(rig.clock.sample(), *ids, blobs, {"changed": []}, "alice"))
+    assert held(rig) == 0
+    assert rig.state(LAB, "b")["log"] == ["read"]
+    check(rig)
+    assert rig.state(LAB, "b")["log"] == ["read", "ok:"]
+
+
+PACED = flow(rate={"count": 1, "per_ns": SECOND})
+
+
+@pytest.mark.clause("X-24")
+@pytest.mark.invariant("I6")
+def test_a_change_lets_nothing_out_by_the_rules_that_it_replaces() -> None:
+    """06 section 1: what got its room as the rules changed is judged by the new ones."""
+    rig = lab(PACED)
+    wishes(rig, 1, 2)
+    assert (asked(rig), held(rig)) == (["1"], 1)
+    rules = [{"id": "no", "when": {"effect": ASK}, "decision": "deny"}]
+    manifest, blobs = bundle_of(documents(PACED, rules=rules))
+    rig.clock.now_ns += LATER
+    ids = (manifest, manifest, rig.manifest)
+    given = Activate(rig.clock.sample(), *ids, blobs, "alice", planned(rig, "continue"))
+    assert rig.do(given).kind == "activated"
+    assert rig.driver.settle_due(), "and that is not put off"
+    rig.run()
+    assert (asked(rig), held(rig), denials(rig)) == (["1"], 0, ["policy.denied"])
+    check(rig)
+
+
+@pytest.mark.clause("K-29")
+@pytest.mark.invariant("I6")
+def test_a_revocation_lets_nothing_out_by_the_grant_that_it_ends() -> None:
+    """AG-05: what derives from a derived grant is denied too, though it got its room just then."""
+    kid, grandkid = "t/kid@1", "t/grandkid@1"
+    given = {slot: {"from": slot, "params": None, "expires_ns": None} for slot in ("main", "flow")}
+
+    def spawning(do: str, workflow: str, then: str) -> Any:
+        payload = {"schema": GO, "value": canon.encode(go("k", then))}
+        to = {"workflow": workflow, "key": canon.encode("k"), "payload": payload, "caps": given}
+        wish = {"effect": SPAWN, "params": to, "cap_slot": "flow"}
+        return lab_function(**{do: lambda f, *_: Outcome(f, effects=[wish])})
+
+    made = lab_authority()
+    made["authority"] |= {"flows": [PACED]}
+    last = lab_function(two=lambda f, *_: Outcome(f, effects=[ask("1"), ask("2")]))
+    functions = {
+        CODE: spawning("one", kid, "deep"),
+        ("t/code@1", "kid"): spawning("deep", grandkid, "two"),
+        ("t/code@1", "grandkid"): last,
+    }
+    rig = Rig(lab_documents(lab_workflow(kid), lab_workflow(grandkid), **made), functions)
+    rig.send(GO, go("a", "one"))
+    assert (asked(rig), held(rig)) == (["1"], 1)
+    name = rig.cell(kid, "k").caps["slots"]["main"]
+    rig.clock.now_ns += LATER
+    rig.do(RevokeGrant(rig.clock.sample(), name, "alice", "enough"))
+    assert rig.driver.settle_due(), "and that is not put off"
+    rig.run()
+    assert (asked(rig), held(rig), denials(rig)) == (["1"], 0, ["cap.revoked"])
     check(rig)

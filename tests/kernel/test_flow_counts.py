@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.model.records import IntentOpened, IntentReleased, ReceiptSettled
 from tallystick.values import canon
-from tests.kernel.test_flows import SECOND, flow, lab, wishes
+from tests.kernel.test_flows import LATER, SECOND, end, flow, lab, wishes
 from tests.rig import Rig, check
 from tests.worlds import LAB, ask
 
@@ -187,3 +188,21 @@ def test_a_forgotten_one_is_found() -> None:
 def _would_wait(rig: Rig) -> bool:
     queue = rig.world.levels.queue
     return bool(queue) and rig.world.intents.get(queue[-1].intent).record.timeout_at_ns is None
+
+
+@pytest.mark.clause("F-22")
+@pytest.mark.invariant("I42")
+def test_where_nothing_is_open_nothing_is_remembered() -> None:
+    """06 section 4: a key with nothing open or queued, and whose time has passed, is dropped."""
+    paced = {"keyed": {"key": "{{ params.q }}"}, "rate": {"count": 1, "per_ns": SECOND}}
+    rig = lab(flow(max_open={"world": 2, "cell": 1}), flow("g", **paced))
+    wishes(rig, 1, 2, 3)
+    assert rig.world.levels.open
+    assert rig.world.levels.queued
+    for n in (1, 2, 3):
+        end(rig, n)
+    assert (rig.world.levels.open, rig.world.levels.queued) == ({}, {})
+    rig.pass_time(LATER)
+    rig.do(TakeSnapshot(rig.clock.sample()))
+    assert rig.world.levels.tats == {}
+    check(rig)

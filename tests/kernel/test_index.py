@@ -213,3 +213,18 @@ def test_what_was_replaced_is_remembered_up_to_a_bound() -> None:
     assert len(nodes._replaced) == 32_768
     nodes.forget_replaced()
     assert not nodes._replaced
+
+
+@pytest.mark.invariant("I42")
+def test_old_branches_leave_the_cache_as_new_ones_come() -> None:
+    """After a snapshot nobody waits for thousands of them to go: two go for each that is new."""
+    nodes = Nodes(Shelf(), most=2**26)
+    old, new = ([bytes([kind]) * 30 + n.to_bytes(2, "big") for n in range(100)] for kind in (1, 2))
+    nodes.keep(dict.fromkeys(old, Branch("", 3, bytes(68))))
+    for digest in old:
+        nodes.replace(digest)
+    nodes.forget_replaced()
+    assert len(nodes._cache) == 100
+    for digest in new[:50]:
+        nodes.keep({digest: Branch("", 3, bytes(68))})
+    assert list(nodes._cache) == new[:50]

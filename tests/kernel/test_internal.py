@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.kernel.inputs import Operate
 from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.model.records import (
     EventAdmitted,
@@ -17,6 +18,7 @@ from tallystick.model.records import (
 )
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
+from tests.kernel.test_fork import child_rig
 from tests.rig import Rig, check
 from tests.worlds import (
     ASK,
@@ -94,6 +96,23 @@ def lab(*, lab_arms: dict[str, str] | None = None, flow: Any = None, **deeds: An
 
 
 # ---- spawn ----------------------------------------------------------------------------------
+
+
+@pytest.mark.clause("K-47", "X-17")
+def test_a_key_asked_twice_and_answered_in_one_frame() -> None:
+    """Bug 114: the receipt names everybody it goes to, also who attached in its own frame."""
+
+    def twice(following: Any, _value: Any, _ctx: Any) -> Outcome:
+        wish = {"effect": SPAWN, "params": child("k", "hello"), "idempotency_key": b"k"}
+        return Outcome(following, effects=[{**wish, "issuer_ref": ref} for ref in "vw"])
+
+    rig = lab(go=twice)
+    rig.send(GO, go("a", "go"))
+    (settled,) = rig.records(ReceiptSettled)
+    assert [to.workflow for to in settled.to] == [LAB, LAB]
+    assert rig.state(LAB, "a")["log"] == ["go", "ok:v", "created True", "ok:w", "created True"]
+    assert rig.state(KID, "k")["log"] == ["hello"]
+    check(rig)
 
 
 @pytest.mark.clause("X-17")
@@ -320,4 +339,41 @@ def test_a_cell_with_all_it_may_have_open_can_still_cancel_and_read() -> None:
     rig.send(GO, go("a", "go"))
     assert rig.cell(LAB, "a").status == FAILED
     assert [each.code for each in rig.records(WorkflowFaulted)] == ["inflight_max"]
+    check(rig)
+
+
+@pytest.mark.clause("X-08", "X-18")
+@pytest.mark.invariant("I7")
+def test_a_call_that_a_fork_held_has_called_already() -> None:
+    """06 section 11: released in a fork, a call waits for its child and calls nobody twice."""
+    rig = lab(call=doing(CALL, child("k")), fin=doing(SPAWN, child("k", "end")))
+    rig.send(GO, go("a", "call"))
+    other = child_rig(rig, 1, None)
+    (held,) = [path for path, _ in other.world.intents.entries()]
+    other.do(Operate(other.clock.sample(), "release", "alice", "go on", intent=held))
+    other.run()
+    assert other.state(KID, "k")["log"] == ["note"]
+    assert not other.jobs.all
+    other.send(GO, go("b", "fin"))
+    assert other.state(LAB, "a")["log"] == ["call", "ok:w", "completed {'n': 1} None"]
+
+
+@pytest.mark.clause("X-18")
+@pytest.mark.invariant("I42")
+def test_an_entity_forgets_who_called_it_once_they_are_answered() -> None:
+    """X-18: called again and again, it remembers those alone that wait for its end."""
+    made = lab_documents(
+        lab_workflow(KID, lifecycle="entity"), flow={"lifecycle": "entity"}, **lab_authority(KID)
+    )
+    deeds = {"call": doing(CALL, child("k", "end")), "wait": doing(CALL, child("k"))}
+    functions = {CODE: lab_function(**deeds), ("t/code@1", "kid"): lab_function(**KID_DEEDS)}
+    rig = Rig(made, functions)
+    for _ in range(5):
+        rig.send(GO, go("a", "call"))
+    assert list(rig.cell(KID, "k").callers) == []
+    rig.send(GO, go("a", "wait"))
+    assert len(rig.cell(KID, "k").callers) == 1
+    rig.send(GO, go("a", "call"))
+    assert rig.state(LAB, "a")["log"][-2:] == ["ok:w", "ok:w"]
+    assert list(rig.cell(KID, "k").callers) == []
     check(rig)

@@ -16,13 +16,14 @@ from tallystick.kernel.reach import Marks
 from tallystick.kernel.receipts import outcome_of
 from tallystick.model.abi import TickOutput
 from tallystick.model.cells import COMPLETED
-from tallystick.model.records import EventAdmitted, Origin, Ticked
+from tallystick.model.records import EventAdmitted, IntentDenied, Origin, Ticked
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel.blobs import Shelf
 from tests.kernel.test_more_outputs import GOOD, Lane, lane_rig
 from tests.rig import Rig, bundle_of, check, refused
 from tests.worlds import (
+    ASK,
     GO,
     LAB,
     TEXT,
@@ -52,6 +53,60 @@ def test_a_cell_deleted_with_mail_begins_again_for_it():
     rig.run()
     assert rig.state(LAB, "a") == {"id": "a", "log": ["again"]}
     assert rig.cell(LAB, "a").born_seq > born
+    check(rig)
+
+
+@pytest.mark.clause("K-35", "X-01")
+def test_a_cell_that_was_reset_begins_as_a_new_one():
+    """K-35: after null the next tick starts from the first state again, as in a new cell."""
+    first = {"id": "", "log": ["first"]}
+    way = {"event": GO, "workflow": LAB, "init_state": first}
+    rig = Rig(
+        lab_documents(flow={"key_schema": None}, subscriptions=[way]),
+        {CODE: lab_function(reset=lambda *_: Outcome(None))},
+    )
+    for do in ("one", "reset", "two"):
+        rig.send(GO, go("a", do))
+    assert rig.state(LAB)["log"] == ["first", "two"]
+    check(rig)
+
+
+@pytest.mark.clause("K-35")
+@pytest.mark.invariant("I19")
+def test_a_key_of_the_tick_that_reset_its_cell_is_forgotten():
+    """K-35: the cell that begins again can never ask with it, so it takes none of its keys."""
+    again = lambda f, *_: Outcome(f, effects=[ask(idempotency_key=b"two")])  # noqa: E731
+    reset = lambda *_: Outcome(None, effects=[ask(idempotency_key=b"one")])  # noqa: E731
+    way = {"event": GO, "workflow": LAB}
+    rig = Rig(
+        lab_documents(flow={"key_schema": None}, subscriptions=[way], limits={"keys_max": 1}),
+        {CODE: lab_function(reset=reset, ask=again)},
+    )
+    rig.send(GO, go("a", "reset"))
+    rig.send(GO, go("a", "ask"))
+    assert rig.records(IntentDenied) == []
+    assert len(rig.jobs.of(ASK)) == 1
+    check(rig)
+
+
+@pytest.mark.clause("K-35")
+@pytest.mark.invariant("I17")
+@pytest.mark.parametrize("keyed", [True, False])
+def test_what_a_cell_sends_itself_as_it_fails_and_goes(keyed: bool):
+    """K-35: it is for the cell that begins anew, under a key or not; no mail lies unread."""
+
+    def last(_following: Any, value: Any, _ctx: Any) -> Outcome:
+        reason = {"code": "t.no", "message": "no"}
+        events = [{"schema": GO, "value": go(value["id"], "again")}]
+        return Outcome(None, status="failed", reason=reason, events=events)
+
+    way = {"event": GO, "workflow": LAB, **({"key_field": "id"} if keyed else {})}
+    form = {} if keyed else {"key_schema": None}
+    rig = Rig(lab_documents(subscriptions=[way], flow=form), {CODE: lab_function(last=last)})
+    rig.send(GO, go("a", "last"))
+    cell = rig.cell(LAB, "a" if keyed else None)
+    assert (cell.status, len(cell.mailbox)) == ("running", 0)
+    assert rig.state(LAB, "a" if keyed else None)["log"] == ["again"]
     check(rig)
 
 

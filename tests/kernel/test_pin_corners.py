@@ -1,5 +1,6 @@
 """Corners of pinned cells: what they emit, what they are sent, who calls them (06 section 9)."""
 
+# tidy: what a pinned cell is sent, tells and becomes, one after the other.
 from __future__ import annotations
 
 from typing import Any
@@ -244,4 +245,62 @@ def test_what_a_pinned_cell_waits_for_within_its_own_tick() -> None:
     (job,) = rig.jobs.of(OLD_EFFECT["name"])
     rig.settle(job, {"a": "y"})
     assert rig.state(LAB, "a")["log"] == ["ask", "ok:", "both", "ok:", "ok:"]
+    check(rig)
+
+
+@pytest.mark.clause("K-35", "X-17")
+def test_a_pinned_cell_that_begins_anew_begins_on_new_code() -> None:
+    """06 section 9: deleted and spawned by one tick, a cell is a new one, and its pin is gone."""
+
+    def renewed(_following: Any, value: Any, _ctx: Any) -> Outcome:
+        payload = {"schema": GO, "value": canon.encode(go(value["id"]))}
+        params = {"workflow": LAB, "key": canon.encode(value["id"]), "payload": payload}
+        wish = {"effect": SPAWN, "params": {**params, "caps": None}, "cap_slot": "flow"}
+        return Outcome(None, effects=[wish])
+
+    asking = lambda f, *_: Outcome(f, effects=[ask()])  # noqa: E731
+    newer = lambda _s, event, _c: {"id": "a", "log": [event["$tag"]]}  # noqa: E731
+    old = lab_function(ask=asking, renew=renewed)
+    rig = Rig(lab_documents(flow=OPEN), {CODE: old, ("t/code@1", "newer"): newer})
+    rig.send(GO, go("a", "ask"))
+    named = {**LAB_ARMS, "Came": LAB_ARMS["Go"]}
+    del named["Go"]
+    impl = {"impl": {"module": "t/code@1", "entrypoint": "newer"}}
+    manifest, blobs = bundle_of(lab_documents(lab_arms=named, flow={**OPEN, **impl}))
+    ids = (manifest, manifest, rig.manifest)
+    given = Activate(rig.clock.sample(), *ids, blobs, "al", planned(rig, "pin"))
+    assert rig.do(given).kind == "activated"
+    rig.send(GO, go("a", "renew"))
+    assert rig.records(WorkflowFaulted) == []
+    assert rig.state(LAB, "a")["log"] == ["Came"]
+    assert rig.world.pinned == 0
+    check(rig)
+
+
+@pytest.mark.clause("X-20", "X-21")
+def test_what_waits_as_a_pinned_entity_comes_to_its_end_is_of_the_newer_shape() -> None:
+    """06 section 9: sent in the shape that the old code knows, it is read in that of the new."""
+    entity = {"lifecycle": "entity"}
+    done = lambda f, *_: Outcome(f, status="completed")  # noqa: E731
+    asking = lambda f, *_: Outcome(f, effects=[ask()])  # noqa: E731
+    old = lab_function(ask=asking, done=done)
+
+    def newer(state: Any, event: Any, _ctx: Any) -> Any:
+        return {"id": "a", "log": [*state["log"], repr(event["$value"]["more"])]}
+
+    rig = Rig(lab_documents(flow=entity), {CODE: old, ("t/code@1", "newer"): newer})
+    rig.send(GO, go("a", "ask"))
+    impl = {"impl": {"module": "t/code@1", "entrypoint": "newer"}}
+    made = lab_documents(flow={**entity, **impl})
+    (event,) = [each for each in made if each.get("name") == GO]
+    event["type"]["record"]["more"] = {"option": TEXT}
+    manifest, blobs = bundle_of(made)
+    ids = (manifest, manifest, rig.manifest)
+    given = Activate(rig.clock.sample(), *ids, blobs, "al", planned(rig, "pin"))
+    assert rig.do(given).kind == "activated"
+    for do in ("done", "note"):
+        rig.send(GO, go("a", do), run=False)
+    rig.run()
+    assert rig.records(WorkflowFaulted) == []
+    assert rig.state(LAB, "a")["log"] == ["ask", "done", "None"]
     check(rig)

@@ -307,6 +307,31 @@ def test_first_state() -> None:
     check(rig)
 
 
+@pytest.mark.clause("X-01", "X-26")
+@pytest.mark.parametrize("waiting", [True, False])
+def test_first_state_outlives_a_skipped_event(waiting: bool) -> None:
+    """Bug 113: the event that made a cell is skipped; the next one finds the first state."""
+
+    def bad(_following: Any, _value: Any, _ctx: Any) -> Any:
+        raise ValueError("no")
+
+    written = {**WAY, "init_state": {"id": "", "log": ["written"]}}
+    documents = lab_documents(subscriptions=[written], flow={"on_fault": "suspend"})
+    rig = Rig(documents, {("t/code@1", "lab"): lab_function(bad=bad)})
+    rig.send(GO, go("a", "bad"))
+    if waiting:
+        rig.send(GO, go("a", "one"))
+    rig.operate("skip", LAB, "a")
+    rig.driver.snapshot()
+    rig = rig.reopened()
+    rig.operate("resume", LAB, "a")
+    if not waiting:
+        rig.send(GO, go("a", "one"))
+    rig.send(GO, go("a", "two"))
+    assert rig.state(LAB, "a")["log"] == ["written", "one", "two"]
+    check(rig)
+
+
 # ---- upcasts --------------------------------------------------------------------------------
 
 OLD, OLDER = "t/Was@1", "t/WasOnce@1"

@@ -90,6 +90,26 @@ def test_context_of_a_keyed_event() -> None:
     check(rig.reopened())
 
 
+@pytest.mark.clause("X-21")
+def test_a_new_cell_begins_with_the_present_version_of_its_state() -> None:
+    """X-21: code that reads older versions too is not told that its first state is one of those."""
+    seen = []
+
+    def tick(_state: Any, _event: Any, ctx: Any) -> Any:
+        seen.append(ctx["state_version"])
+        return {"id": "x", "log": []}
+
+    versions = {"state_version": 2, "accepts_state_versions": [1]}
+    way = {"event": GO, "workflow": LAB, "key_field": "id", "init_state": {"id": "", "log": []}}
+    context = {"context": "sys/WorkflowContext@1"}
+    documents = lab_documents(flow={**versions, **context}, subscriptions=[way])
+    rig = Rig(documents, {CODE: tick})
+    rig.send(GO, go("a"))
+    rig.send(GO, go("a"))
+    assert seen == [2, 2]
+    check(rig)
+
+
 @pytest.mark.clause("K-28")
 def test_no_context_unless_declared() -> None:
     """K-28: a workflow that declares no context is told nothing of time or chance."""
@@ -316,6 +336,33 @@ def test_hops_start_anew() -> None:
     for _ in range(10):
         rig.settle(rig.jobs.of(ASK)[-1], {"a": "x"})
     assert not rig.records(WorkflowFaulted)
+    check(rig)
+
+
+@pytest.mark.clause("X-03")
+@pytest.mark.invariant("I16")
+def test_hops_through_a_remembered_key() -> None:
+    """X-03: asking again and again for what is settled is a chain too, and nobody outside is asked.
+
+    The receipt that began it comes from outside and counts anew.
+    """
+
+    def again(following: Any, _value: Any, _ctx: Any) -> Outcome:
+        return Outcome(following, effects=[ask(idempotency_key=b"k")])
+
+    documents = lab_documents(limits={"hops_max": 10})
+    rig = Rig(documents, {CODE: lab_function(ask=again, Receipt=again)})
+    rig.send(GO, go("a", "ask"))
+    rig.settle(rig.jobs.of(ASK)[0], {"a": "x"}, run=False)
+    for _ in range(50):
+        if not rig.driver.tick():
+            break
+    else:
+        pytest.fail("the chain has no end")
+    rig.run()
+    (fault,) = rig.records(WorkflowFaulted)
+    assert fault.limit == {"name": "hops_max", "max": 10, "got": 11}
+    assert len(rig.records(Ticked)) == 11
     check(rig)
 
 

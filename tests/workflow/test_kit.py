@@ -302,6 +302,30 @@ def test_the_class_form_has_an_init() -> None:
     world.assert_replays()
 
 
+CLOSING = CLASSY.replace(
+    "ctx: Ctx) -> Sum:\n        return state", "ctx: Ctx) -> Sum | None:\n        return state"
+).replace(
+    "return state.replace(total=state.total + event.n)",
+    "return state.replace(total=state.total + event.n) if event.n else None",
+)
+
+
+@pytest.mark.clause("K-35")
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_event_behind_a_delete_begins_as_in_a_new_cell(waits: bool) -> None:
+    """K-35: what a cell begins with does not depend on whether mail waited when it was deleted."""
+    world, app = loaded(CLOSING)
+    world.send(app.Add(key="a", n=1))
+    for n in (0, 5):
+        if waits:
+            world.do(world.submit_of(app.Add(key="a", n=n)))
+        else:
+            world.send(app.Add(key="a", n=n))
+    world.run()
+    assert world.cell(app.adder, "a").state.total == 105
+    world.assert_replays()
+
+
 def test_equal_sources_give_equal_bundles() -> None:
     """AU-02: built twice, the bundle has one root; one changed byte gives another."""
     one, two = (bundle_of({"app.py": ORDER.encode()}) for _ in range(2))

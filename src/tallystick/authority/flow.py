@@ -34,6 +34,7 @@ from tallystick.values.expr import (
 
 STAGE: Final = "capacity"
 QUEUE_MAX: Final = 10_000
+_BURST_NS_MAX: Final = 2**63 - 1  # behind any moment there is still one that can be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ class Flow:
     budget: Budget | None
     queues: bool
     queue_max: int
+
+    @property
+    def reads_key(self) -> bool:
+        """True when one of its expressions names the key of the cell that asks."""
+        return any(each is not None and "key" in each.names for each in (self.key, self.cost))
 
     def earliest_ns(self, tat_ns: int) -> int:
         """When the next one may pass, after the theoretical arrival time of the last."""
@@ -113,18 +119,27 @@ def _flow(raw: Mapping[str, Any], budgets: Mapping[str, Budget]) -> Flow:
         most["key"] = keyed["max_open"]
     if paid is not None and paid["name"] not in budgets:
         raise _bad(name, "/budget/name", f"there is no budget {paid['name']}")
+    gap_ns, burst = (None, 1) if rate is None else _pace(name, rate)
     return Flow(
         name=name,
         when=when_of(name, "/match", raw.get("match", {})),
         most=most,
         key=_expression(name, "/keyed/key", keyed.get("key")),
-        gap_ns=None if rate is None else max(rate["per_ns"] // rate["count"], 1),
-        burst=1 if rate is None else rate.get("burst", 1),
+        gap_ns=gap_ns,
+        burst=burst,
         cost=None if paid is None else _expression(name, "/budget/cost", paid["cost"]),
         budget=None if paid is None else budgets[paid["name"]],
         queues=raw.get("over", "queue") == "queue",
         queue_max=raw.get("queue_max", QUEUE_MAX),
     )
+
+
+def _pace(name: str, rate: Mapping[str, Any]) -> tuple[int, int]:
+    """The time between two at an even rate, and how many may come at once."""
+    gap_ns, burst = max(rate["per_ns"] // rate["count"], 1), rate.get("burst", 1)
+    if gap_ns * burst > _BURST_NS_MAX:
+        raise _bad(name, "/rate", f"a burst lasts longer than {_BURST_NS_MAX} ns")
+    return gap_ns, burst
 
 
 def _expression(name: str, path: str, source: str | None) -> Expression | None:
@@ -147,12 +162,13 @@ def claims_of(flows: Flows, facts: PolicyFacts) -> list[dict[str, Any]] | Denial
     """
     made: list[dict[str, Any]] = []
     run: Run | None = None
-    for flow in flows.met_by(facts):
+    met = flows.met_by(facts)
+    for flow in met:
         if flow.key is None and flow.cost is None:
             made.append({"flow": flow.name})
             continue
         if run is None:
-            run = shared_run(scope_of(facts))
+            run = shared_run(scope_of(facts, reads_key=any(each.reads_key for each in met)))
         try:
             made.append(_claim(flow, run, facts))
         except ExpressionFault as fault:

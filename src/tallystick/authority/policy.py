@@ -115,9 +115,7 @@ class Rules:
             if where is None:
                 return rule.outcome
             if run is None:
-                # A rule names a key by its value; claims of flows, which are on record, do not.
-                key = canon.decode(facts.key) if facts.key else None
-                run = shared_run({**scope_of(facts), "key": key})
+                run = shared_run(scope_of(facts))
             try:
                 said = where.evaluate_in(run)
                 if said is not False and truth(said):
@@ -168,15 +166,15 @@ def fits(when: tuple[tuple[str, Patterns], ...], facts: PolicyFacts) -> bool:
     return True
 
 
-def scope_of(facts: PolicyFacts) -> dict[str, Any]:
-    """What an expression may read; the key is its document."""
+def scope_of(facts: PolicyFacts, *, reads_key: bool = True) -> dict[str, Any]:
+    """What an expression may read; the key is its value, null where a workflow has none."""
     effect, cap, _, grant, origin, workflow, tags, params, key, now_ns = facts
     return {
         "effect": effect,
         "params": params,
         "origin": origin,
         "workflow": workflow,
-        "key": key,
+        "key": canon.decode(key) if key and reads_key else None,
         "tags": list(tags),
         "cap": cap,
         "grant": grant,

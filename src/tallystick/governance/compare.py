@@ -149,7 +149,8 @@ def changes(live: Any, shadow: Any) -> list[dict[str, Any]]:
 
 def _changes(path: str, live: Any, shadow: Any) -> Iterator[dict[str, Any]]:
     if type(live) is dict and type(shadow) is dict:
-        for name in sorted({**live, **shadow}):
+        # A map may have other keys than before: numbers and texts are not compared.
+        for name in sorted({**live, **shadow}, key=lambda name: (type(name) is str, name)):
             yield from _changes(f"{path}.{name}", live.get(name), shadow.get(name))
     elif type(live) is list and type(shadow) is list and len(live) == len(shadow):
         for place, (one, other) in enumerate(zip(live, shadow, strict=True)):

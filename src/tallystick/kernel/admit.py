@@ -27,6 +27,7 @@ from tallystick.kernel.active import Agreed
 from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
+from tallystick.kernel.keys import asked_before
 from tallystick.kernel.parts import CALL, PLAY_STEP, READ, SPAWN, Cell
 from tallystick.kernel.pins import asked_under
 from tallystick.model.abi import EffectRequest, Halted
@@ -113,7 +114,7 @@ def judge(case: Case) -> Opened | None:
         intent = _position(case, _site(case, effect), params)
         return _authorise(case, intent, effect, params)
     intent = intent_by_key(case.asking.asker(), effect.name, case.wanted.idempotency_key)
-    again = _asked_before(case, intent, params)
+    again = asked_before(case.draft, case.asking.cell, case.asking.workflow, intent, params)
     if isinstance(again, Denial):
         return _deny(case, again, Judged("ok", "no"), params)
     if again:
@@ -203,28 +204,6 @@ def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
         message = f"params have {len(params.bytes)} bytes, over {most}"
         return Denial("shape", "effect.params_invalid", message, path="")
     return params
-
-
-def _asked_before(case: Case, intent: bytes, params: Admitted) -> bool | Denial:
-    """True when the key attaches; a denial when it was used with other parameters (D8)."""
-    draft, asking = case.draft, case.asking
-    known = draft.opened.get(intent)
-    if known is not None:
-        first = known.params_hash or sha256(known.params or b"").digest()
-    else:
-        entry = draft.world.keyed.get(intent)
-        if entry is None:
-            most = asking.workflow.limits.keys_max
-            fresh = [r for r in draft.opened.values() if r.idempotency_key is not None]
-            if len(asking.cell.keyed) + len(fresh) >= most:
-                message = f"the cell remembers {most} keys already"
-                return Denial("shape", "effect.key_capacity", message)
-            return False
-        first = entry.params_digest()
-    if first != params.digest:
-        message = "this idempotency key was used with other parameters"
-        return Denial("shape", "effect.key_conflict", message)
-    return True
 
 
 # ---- capability, policy, capacity -----------------------------------------------------------

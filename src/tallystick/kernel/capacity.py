@@ -106,14 +106,17 @@ def _why_full(
 
 
 def _over_budget(levels: Levels, flows: Mapping[str, Flow], claims: Claims) -> Denial | None:
+    asked: dict[str, int] = {}  # several flows of one intent may draw on one purse
     for claim in claims:
         budget = flows[claim["flow"]].budget
         if budget is None:
             continue
-        spent, reserved = levels.budget_at(claim["budget"], claim["window"])
+        purse = claim["budget"]
+        wanted = asked[purse] = asked.get(purse, 0) + claim["cost"]
+        spent, reserved = levels.budget_at(purse, claim["window"])
         free = budget.limit - spent - reserved
-        if claim["cost"] > free:
-            message = f"budget {budget.name}: {claim['cost']} {budget.unit} wanted, {free} free"
+        if wanted > free:
+            message = f"budget {budget.name}: {wanted} {budget.unit} wanted, {free} free"
             return Denial(STAGE, "flow.budget_exhausted", message, budget.name)
     return None
 

@@ -102,6 +102,9 @@ class Surroundings:
         world, workflow, cell, mail, catalogue, newer = self._turn
         document = world.document(mail)
         digest = mail.event_hash or event_hash(mail.schema, document, None)
+        version = cell.state_version if newer is None else newer.version
+        if cell.state_hash is None:
+            version = workflow.state_version  # what it begins with is of today's
         return envelopes.context_document(
             envelopes.Context(
                 now_ns=max(mail.now_ns, 0),
@@ -116,6 +119,6 @@ class Surroundings:
                 cell_mode=workflow.key is not None,
                 world=world.id,
                 event_seq=mail.seq,
-                state_version=cell.state_version if newer is None else newer.version,
+                state_version=version,
             )
         )

@@ -19,9 +19,11 @@ from tallystick.kernel.release import let_go
 from tallystick.kernel.world import World
 from tallystick.model.cells import FAILED, TERMINAL
 from tallystick.model.records import (
+    BundleActivate,
     CellFailed,
     CellUnpinned,
     EventAdmitted,
+    GrantRevoked,
     IntentOpened,
     IntentReleased,
     ReceiptSettled,
@@ -33,6 +35,9 @@ from tallystick.model.records import (
 
 RELEASES_MAX: Final = 256
 
+# Decisions about what may be done; a release in their own frame would be judged without them.
+_RULES: Final = (BundleActivate, GrantRevoked)
+
 # Intents that this frame opened or released, as they stand behind it.
 Fresh = dict[bytes, Intent]
 
@@ -41,6 +46,8 @@ def drained(world: World, frame: Frame, given: Input | None) -> Frame:
     """The frame with the releases that it makes possible; `given` is None for a tick."""
     if frame.snapshot is not None or not (frame.records or isinstance(given, Clock)):
         return frame
+    if frame.records and isinstance(frame.records[0], _RULES):
+        return frame  # what may go out is judged once they are in force
     draft = _continued(world, frame)
     if given is None:  # what a tick lets out comes of what the tick came of: hops are counted on
         draft.hops = _hops(world)
@@ -112,7 +119,7 @@ def _apply(draft: Draft, record: Record, fresh: Fresh, now_ns: int) -> None:
             fold_flows.released(levels, intent, record, flows, now_ns)
             fresh[record.intent] = _let_out(intent, record)
         elif record.status != "denied" or record.error is not None:
-            fold_flows.settled(levels, intent, record)
+            fold_flows.settled(levels, intent, record, draft.world.seq)
 
 
 def _manifest(draft: Draft, record: IntentOpened) -> bytes:

@@ -30,7 +30,7 @@ def fold(world: World, record: Record) -> None:
 def fold_frame(world: World, records: Iterable[Record], head: bytes) -> None:
     """Fold the records of one frame; the world then stands behind it."""
     world.cause = world.stamp = None
-    seq = world.seq
+    seq = world.framed_seq = world.seq
     for record in records:  # as `fold` does, without a call for each
         world.seq = seq = seq + 1
         _FOLDS[type(record)](world, record)
@@ -126,6 +126,7 @@ def _alias_moved(world: World, record: records.AliasMoved) -> None:
 
 def _snapshot(world: World, record: records.SnapshotTaken) -> None:
     stamped(world, record.stamp)
+    world.levels.forget(world.logical_ns)
     for store in world.stores().values():
         store.mark(world.seq)
 

@@ -28,6 +28,7 @@ from tallystick.model.tuples import make
 from tallystick.values import canon
 
 PRUNE_MAX: Final = 64
+_LAST_NS: Final = 2**64 - 1
 
 # ---- events ---------------------------------------------------------------------------------
 
@@ -82,8 +83,14 @@ def _newer(catalogue: Catalogue, upcast: str) -> str | None:
 def _fence(world: World, idem: records.IdemKey) -> None:
     path = sha256(idem.key).digest()
     world.fence.put(path, Fence(idem.digest, world.seq, world.logical_ns))
+    world.expiry.add(_fenced_until(world, world.logical_ns), path)
+
+
+def _fenced_until(world: World, at_ns: int) -> int:
+    """When a key that was used then is free again."""
     window = world.active.catalogue.limits.idempotency_window
-    world.expiry.add(world.logical_ns + window, path)
+    # A window that never passes is legal: it ends with the last moment that a calendar can say.
+    return min(at_ns + window, _LAST_NS)
 
 
 def _prune_fence(world: World) -> None:
@@ -91,9 +98,14 @@ def _prune_fence(world: World) -> None:
     for due_ns, path in world.expiry.due(world.logical_ns, PRUNE_MAX):
         world.expiry.remove(due_ns, path)
         known = world.fence.get(path)
-        # A key that was used again after its window has a fence of its own, which stays.
-        if known is not None and known.at_ns < due_ns:
+        if known is None:
+            continue
+        # It was used again since, or an upgrade has made the window longer: then it stays.
+        until = _fenced_until(world, known.at_ns)
+        if until <= world.logical_ns:
             world.fence.remove(path)
+        else:
+            world.expiry.add(until, path)
 
 
 def minted(world: World, record: records.GrantMinted) -> None:
@@ -209,6 +221,7 @@ def _deleted(world: World, cell: Cell) -> None:
     cell.state = None
     cell.state_hash = None
     cell.size = 0
+    cell.workflow_hash = None  # it begins again: its next tick is its first
     cell.born_seq = world.seq
     kept = [mail for mail in cell.mailbox if mail.schema not in _CONTINUED]
     cell.mailbox = deque(kept) if kept else NO_MAIL
@@ -227,7 +240,9 @@ def _ended(world: World, cell: Cell) -> None:
     entity = workflow_of(world, cell).lifecycle == "entity"
     if cell.status == FAILED or not entity:
         cell.mailbox = NO_MAIL
-    elif cell.mailbox:
+        return
+    cell.callers = NO_BONDS  # they are answered in this frame; who calls it again is one more
+    if cell.mailbox:
         cell.status = RUNNING
 
 
@@ -267,7 +282,12 @@ def resumed(world: World, record: records.CellResumed) -> None:
 def skipped(world: World, record: records.CellSkipped) -> None:
     """The front entry is gone; only a suspended cell is skipped, and none of those is queued."""
     stamped(world, record.stamp)
-    must(world, record.workflow, record.key).forget_first()
+    cell = must(world, record.workflow, record.key)
+    init = cell.mailbox[0].init
+    cell.forget_first()
+    if init is not None and cell.workflow_hash is None and isinstance(cell.mailbox, deque):
+        # A cell that has not ticked yet still begins with the state it was given.
+        cell.mailbox[0] = cell.mailbox[0]._replace(init=init)
 
 
 def cancel_requested(world: World, record: records.CellCancelRequested) -> None:

@@ -7,15 +7,17 @@ from typing import Any, Final
 from tallystick.kernel import continuation
 from tallystick.kernel import fold_flows as flows
 from tallystick.kernel.fold_mail import inherit, must, push, stamped
+from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import (
-    OWN_HOLDS,
     TIMER,
+    UNSENT,
     Cell,
     Continuation,
     Intent,
     Keyed,
     Mail,
     Waiter,
+    is_unsent,
     with_bond,
     without_bond,
 )
@@ -36,8 +38,8 @@ def opened(world: World, record: records.IntentOpened) -> None:
     intent = Intent(record, world.seq, manifest)
     if record.hold is not None:
         intent.due_ns = _held_until(record)
-    elif record.effect == TIMER:
-        intent.due_ns = _deliver_at(record)
+    else:
+        intent.due_ns = ends_ns(world, record)
     world.intents.put(record.intent, intent)
     if record.flow is not None:
         flows.opened(world.levels, record, world.active.flows, world.logical_ns)
@@ -45,15 +47,29 @@ def opened(world: World, record: records.IntentOpened) -> None:
         world.timers.add(intent.due_ns, record.intent)
     if cell is not None:
         cell.inflight = with_bond(cell.inflight, record.intent)
-        if record.idempotency_key is not None:
+        # A key is remembered while its cell lives: not by the one that its own tick has reset.
+        if record.idempotency_key is not None and cell.born_seq != record.origin.tick_seq:
             cell.keyed = with_bond(cell.keyed, record.intent)
             world.keyed.put(record.intent, Keyed(record, world.seq, manifest))
 
 
-def _deliver_at(record: records.IntentOpened) -> int:
-    assert record.params is not None, "a timer's parameters are small"
-    due_ns: int = canon.decode(record.params)["deliver_at_ns"]
-    return due_ns
+def ends_ns(world: World, record: records.IntentOpened) -> int | None:
+    """When an intent ends by itself: at its timeout, a timer at its time if that is sooner."""
+    if record.effect != TIMER:
+        return record.timeout_at_ns
+    due_ns: int = timer_of(world, record)["deliver_at_ns"]
+    limit_ns = record.timeout_at_ns
+    return due_ns if limit_ns is None or due_ns <= limit_ns else limit_ns
+
+
+def timer_of(world: World, record: records.IntentOpened) -> dict[str, Any]:
+    """What a timer was asked with; its key may be so long that it stands by digest."""
+    params = record.params
+    if params is None:
+        assert record.params_hash is not None, "parameters stand inline or by digest"
+        params = read_blob(world.blobs, record.params_hash)
+    found: dict[str, Any] = canon.decode(params)
+    return found
 
 
 def _held_until(record: records.IntentOpened) -> int | None:
@@ -132,7 +148,7 @@ def _close(world: World, record: records.ReceiptSettled) -> Owed:
         world.drops.pop(forgotten, None)
     opened = intent.record
     if opened.flow is not None:
-        flows.settled(world.levels, intent, record)
+        flows.settled(world.levels, intent, record, world.framed_seq)
     cell = world.edit_cell(opened.origin.workflow, opened.origin.key)
     if cell is not None:
         cell.inflight = without_bond(cell.inflight, ident)
@@ -201,16 +217,15 @@ def released(world: World, record: records.IntentReleased) -> None:
     stamped(world, record.stamp)
     intent = world.intents.edit(record.intent)
     assert intent is not None, "only an open intent is released"
+    unsent = is_unsent(intent.hold)
     if intent.record.flow is not None:
         flows.released(world.levels, intent, record, world.active.flows, world.logical_ns)
     intent.hold = None
     if record.cause == flows.QUEUED:
         intent.hold = {"kind": "capacity", "since_seq": world.seq, "detail": {}}
         _reschedule(world, intent, intent.record.timeout_at_ns)
-    elif record.hold in OWN_HOLDS:
-        timer = intent.record.effect == TIMER
-        due_ns = _deliver_at(intent.record) if timer else intent.record.timeout_at_ns
-        _reschedule(world, intent, due_ns)
+    elif unsent:
+        _reschedule(world, intent, ends_ns(world, intent.record))
     elif intent.record.effect == TIMER and intent.due_ns is not None:
         world.timers.add(intent.due_ns, record.intent)
 
@@ -240,10 +255,13 @@ def hold_all(world: World, kind: str, modes: dict[str, Any]) -> None:
         intent = world.intents.edit(path)
         assert intent is not None, "an entry that is listed is there"
         mode = modes.get(intent.record.effect, modes["*"])
-        # What is held for a reason of its own keeps it: a fork is no way around an approval.
-        own = intent.hold is not None and intent.hold["kind"] in OWN_HOLDS
-        if mode != "suspend" or own:
+        before = None if intent.hold is None else intent.hold["kind"]
+        # A fork is no way around an approval, which waits for people anyway.
+        if mode != "suspend" or before == "approval":
             continue
-        intent.hold = {"kind": kind, "since_seq": world.seq, "detail": None}
+        if before == "capacity":  # room alone would let it out, and nobody asked for that
+            world.levels.unwait(intent.record.flow or (), flows.waiting(intent.record))
+        detail = dict(UNSENT) if is_unsent(intent.hold) else None
+        intent.hold = {"kind": kind, "since_seq": world.seq, "detail": detail}
         if intent.record.effect == TIMER and intent.due_ns is not None:
             world.timers.remove(intent.due_ns, path)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tallystick.authority.flow import Flow
 from tallystick.kernel.levels import Levels, Waiting
-from tallystick.kernel.parts import Intent
+from tallystick.kernel.parts import Intent, is_unsent
 from tallystick.model.records import IntentOpened, IntentReleased, ReceiptSettled
 
 Flows = Mapping[str, Flow]
@@ -40,17 +40,20 @@ def released(
         levels.unwait(claims, waiting(intent.record))
     if record.cause == QUEUED:
         levels.wait(claims, waiting(intent.record))
-    elif record.hold in ("approval", "capacity"):
+    elif is_unsent(intent.hold):
         levels.enter(claims, intent.record.origin, flows, now_ns)
 
 
-def settled(levels: Levels, intent: Intent, record: ReceiptSettled) -> None:
-    """An intent ended: it gives back its room and its place, and pays what it used."""
+def settled(levels: Levels, intent: Intent, record: ReceiptSettled, framed_seq: int) -> None:
+    """An intent ended: it gives back its room and its place, and pays what it used.
+
+    What its own frame cancels (which stands behind `framed_seq`) never left, and has used nothing.
+    """
     claims = intent.record.flow or ()
-    kind = None if intent.hold is None else intent.hold["kind"]
-    out = kind not in ("approval", "capacity")
+    out = not is_unsent(intent.hold)
     if out:
         levels.leave(claims, intent.record.origin)
-    elif kind == "capacity":
+    elif intent.hold["kind"] == "capacity":
         levels.unwait(claims, waiting(intent.record))
-    levels.spend(claims, record.usage, out=out)
+    left = out and not (record.status == "cancelled" and intent.seq > framed_seq)
+    levels.spend(claims, record.usage, out=left)

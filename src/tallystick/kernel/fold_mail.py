@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tallystick.kernel.parts import Cell, Mail
 from tallystick.kernel.world import World, entropy_of
-from tallystick.model.cells import COMPLETED, RUNNING, CellId
+from tallystick.model.cells import COMPLETED, FAILED, RUNNING, CellId
 from tallystick.model.records import Stamp
 
 
@@ -35,11 +35,16 @@ def push(world: World, cell: Cell, mail: Mail) -> None:
     """Append to a mailbox; a running cell takes its place in the ring."""
     cell.post(mail)
     status = cell.status
-    if status == COMPLETED:
+    if status != RUNNING and (status == COMPLETED or _begins(world, cell)):
         cell.status = status = RUNNING  # an entity reopens; a completed process is sent nothing
     if status == RUNNING and not cell.queued:
         cell.queued = True
         world.ring.append(cell.id)
+
+
+def _begins(world: World, cell: Cell) -> bool:
+    """True for a cell that this frame has failed and reset: what it is sent is for the next one."""
+    return cell.status == FAILED and cell.born_seq > world.framed_seq
 
 
 def requeue(world: World, cell: Cell) -> None:

@@ -24,7 +24,7 @@ from tallystick.kernel.inputs import (
     TrustKey,
 )
 from tallystick.kernel.load import load_bundle
-from tallystick.kernel.parts import OWN_HOLDS
+from tallystick.kernel.parts import is_unsent
 from tallystick.kernel.proposals import APPROVED, Proposal, status_of
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Catalogue
@@ -161,7 +161,7 @@ def _end_open(draft: Draft, name: str, *, published: bool) -> None:
     for _, intent in draft.world.intents.entries():
         if name not in grants_used(draft.world, intent):
             continue
-        if intent.hold is not None and intent.hold["kind"] in OWN_HOLDS:
+        if is_unsent(intent.hold):
             denial = Denial("capability", "cap.revoked", message, path=name)
             receipts.deny(draft, intent.record, denial)
         elif published:

@@ -46,7 +46,9 @@ def slots_of(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Gran
 
 def _resolved(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Grants]:
     active = world.active
-    derived = {name: _grant(world, name, raw) for name, raw in cell.caps["grants"].items()}
+    caps = active.catalogue.caps  # an upgrade may have taken one away: what was of it gives nothing
+    held = cell.caps["grants"].items()
+    derived = {name: _grant(world, name, raw) for name, raw in held if raw["cap"] in caps}
     known: dict[str, Grant] = {**active.catalogue.grants, **derived}
     slots = {slot: known[name] for slot, name in cell.caps["slots"].items() if name in known}
     if "beside" in cell.caps:
@@ -122,10 +124,21 @@ def pass_on(
             "hash": narrowed.hash,
         }
         made[slot] = name
-    return {"slots": made, "grants": _needed(line, made, known)}
+    grants = _needed(line, made)
+    return _broken(grants, known) or {"slots": made, "grants": grants}
 
 
-def _needed(line: dict[str, Any], made: dict[str, str], known: Grants) -> dict[str, Any]:
+def _broken(line: Mapping[str, Any], known: Grants) -> Denial | None:
+    """A denial when some ancestor of derived grants has left the manifest; it counts as revoked."""
+    for name, grant in line.items():
+        parent = grant["parent"]
+        if parent is not None and parent not in line and parent not in known:
+            message = f"grant {name} derives from {parent}, which is gone"
+            return Denial("capability", "cap.revoked", message, path=parent)
+    return None
+
+
+def _needed(line: dict[str, Any], made: dict[str, str]) -> dict[str, Any]:
     """Only the derived grants that the child's slots descend from."""
     kept: dict[str, Any] = {}
     for start in made.values():
@@ -133,10 +146,6 @@ def _needed(line: dict[str, Any], made: dict[str, str], known: Grants) -> dict[s
         while name is not None and name in line and name not in kept:
             kept[name] = line[name]
             name = line[name]["parent"]
-    parents = [grant["parent"] for grant in kept.values() if grant["parent"] is not None]
-    assert all(parent in kept or parent in known for parent in parents), (
-        "every derived grant descends from a known one"
-    )
     return kept
 
 

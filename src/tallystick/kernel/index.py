@@ -186,7 +186,7 @@ class Nodes:
     Once it is half full, a branch that is used moves to the end.
     """
 
-    __slots__ = ("_all", "_blobs", "_cache", "_half", "_held", "_most", "_replaced")
+    __slots__ = ("_all", "_blobs", "_cache", "_half", "_held", "_most", "_old", "_replaced")
 
     def __init__(self, blobs: Blobs, most: int = 4 * 1024 * 1024) -> None:
         self._blobs = blobs
@@ -196,6 +196,7 @@ class Nodes:
         self._half = most // 2
         # Branches that a change has replaced: once its root is the one that is read, they are old.
         self._replaced: dict[bytes, None] = {}
+        self._old: list[bytes] = []
 
     def leave_room(self, taken: int) -> None:
         """Hold so many bytes less: what stands before the index is paid from the same purse."""
@@ -211,6 +212,9 @@ class Nodes:
         cache = self._cache
         if digest not in cache:
             self._held += _ENTRY + len(branch.joined)
+            # For a new one two old ones go: all at once, after a snapshot, would hold up who asks.
+            for _ in range(min(2, len(self._old))):
+                self._drop(self._old.pop())
         cache[digest] = branch
         if self._held > self._most:
             for old in list(islice(cache, 1 + len(cache) // 16)):
@@ -228,9 +232,8 @@ class Nodes:
 
     def forget_replaced(self) -> None:
         """Let go of the branches of roots that are read no more; one too many is read again."""
-        for digest in self._replaced:
-            self._drop(digest)
-        self._replaced.clear()
+        self._old = [*self._old[-_REPLACED_MAX:], *self._replaced]
+        self._replaced = {}
 
     def rehouse(self, blobs: Blobs) -> None:
         """Read from another store that holds the same nodes."""

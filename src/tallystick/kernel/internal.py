@@ -14,7 +14,7 @@ from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel import receipts
 from tallystick.kernel.active import workflow_forged
 from tallystick.kernel.admit import Asking, Opened
-from tallystick.kernel.draft import Draft
+from tallystick.kernel.draft import DELETED, Draft
 from tallystick.kernel.emit import send_to
 from tallystick.kernel.grants import pass_on
 from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN
@@ -68,8 +68,10 @@ def _start(
     """Send the payload to the child cell; on trouble settle the intent and give None."""
     wanted = opened.params.value
     child = CellId(wanted["workflow"], wanted["key"] or b"")
-    # A child that is there already may be pinned; a new one uses the active bundle.
-    pinned = pinned_at(draft.world, child)
+    # A child that is there already may be pinned; a new one uses the active bundle, also one that
+    # takes the place of a cell that its own tick deletes.
+    gone = draft.ended.get(child) == DELETED
+    pinned = None if gone else pinned_at(draft.world, child)
     known = draft.world.active.catalogue if pinned is None else catalogue_of(draft.world, pinned)
     workflow = known.workflows.get(wanted["workflow"])
     if workflow is None:

@@ -32,7 +32,7 @@ from tallystick.model.hot_items import (
 )
 from tallystick.model.records import IntentOpened, Origin, ReceiptSettled, load_record, put_record
 from tallystick.model.tuples import make
-from tallystick.values import canon
+from tallystick.values import canon, large
 
 LEAF_STATE_MAX: Final = 1024
 
@@ -50,7 +50,7 @@ def read_blob(blobs: Blobs, digest: bytes) -> bytes:
 
 
 def _set_beside(value: Any, beside: Beside) -> bytes:
-    data = canon.encode(value)
+    data = large.encode(value)  # mail of legal size, and many of it
     digest = sha256(data).digest()
     beside[digest] = data
     return digest
@@ -179,14 +179,14 @@ def load_cell(workflow: str, value: bytes, blobs: Blobs) -> Cell:
 def _load_beside(cell: Cell, inflight: bytes | None, mailbox: bytes | None, blobs: Blobs) -> None:
     """What a leaf names by digest: bonds and mail."""
     if inflight is not None:
-        bonds = canon.decode(read_blob(blobs, inflight))
+        bonds = large.decode(read_blob(blobs, inflight))
         cell.inflight = bonds_of(bonds["open"])
         cell.keyed = bonds_of(bonds["keyed"])
         cell.callers = bonds_of(bonds["callers"])
         cell.caps = bonds["caps"]
         cell.pin = bonds.get("pin")
     if mailbox is not None:
-        for entry in canon.decode(read_blob(blobs, mailbox)):
+        for entry in large.decode(read_blob(blobs, mailbox)):
             cell.post(Mail(**entry))
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.authority.flow import Flow
 from tallystick.model.records import Origin
 
 Claims = Sequence[Mapping[str, Any]]
+# No limit is higher, so what is counted beyond makes no difference; and a root can say it.
+_SPENT_MAX: Final = 2**63 - 1
 
 
 class Waiting(NamedTuple):
@@ -99,21 +101,36 @@ class Levels:
                 places.append(f"{name} key {claim['key']}")
             for place in places:
                 found = own.get(place)
-                own[place] = (under.get(place, 0) if found is None else found) + by
+                count = (under.get(place, 0) if found is None else found) + by
+                if count or own is not under:  # an overlay says 0 over what lies under it
+                    own[place] = count
+                else:
+                    own.pop(place, None)  # or every cell that ever asked would be remembered
 
     def wait(self, claims: Claims, who: Waiting) -> None:
         """An intent waits for room."""
         insort(self.queue, who)
-        for claim in claims:
-            self.queued[place_of(claim)] = self.queued_at(place_of(claim)) + 1
+        self._queue(claims, 1)
 
     def unwait(self, claims: Claims, who: Waiting) -> None:
         """An intent waits no longer."""
         at = bisect_left(self.queue, who)
         assert self.queue[at] == who, "what waited stands in the queue"
         del self.queue[at]
+        self._queue(claims, -1)
+
+    def _queue(self, claims: Claims, by: int) -> None:
         for claim in claims:
-            self.queued[place_of(claim)] = self.queued_at(place_of(claim)) - 1
+            place = place_of(claim)
+            count = self.queued_at(place) + by
+            if count or self.base is not None:
+                self.queued[place] = count
+            else:
+                self.queued.pop(place, None)
+
+    def forget(self, now_ns: int) -> None:
+        """Let go of arrival times that have passed: nothing came lately where they stood."""
+        self.tats = {place: tat for place, tat in self.tats.items() if tat > now_ns}
 
     def reserve(self, claims: Claims) -> None:
         """Set aside the cost of an intent that opens."""
@@ -130,7 +147,8 @@ class Levels:
                 window, spent, reserved = self.find("budgets", claim["budget"], (0, 0, 0))
                 used = (usage or {}).get(claim["unit"])
                 paid = (claim["cost"] if used is None else used) if out else 0
-                self.budgets[claim["budget"]] = (window, spent + paid, reserved - claim["cost"])
+                after = min(spent + paid, _SPENT_MAX)
+                self.budgets[claim["budget"]] = (window, after, reserved - claim["cost"])
 
     # ---- the whole --------------------------------------------------------------------------
 

@@ -28,8 +28,9 @@ CALL: Final = "sys/workflow.call@1"
 READ: Final = "sys/cell.read@1"
 CANCEL: Final = "sys/effect.cancel@1"
 PLAY_STEP: Final = "sys/playbook.step@1"
-# Holds that end by a decision of their own; a fork or a restore leaves them as they are.
-OWN_HOLDS: Final = ("approval", "capacity")
+# Holds of what was never sent: it waits for people, or for room.
+_OWN_HOLDS: Final = ("approval", "capacity")
+UNSENT: Final[dict[str, Any]] = {"unsent": True}  # the detail of a fork's hold over one of these
 INLINE_VALUE_MAX: Final = 64 * 1024
 INLINE_STATE_MAX: Final = 4 * 1024
 # Fault codes, the closed list (03 section 5): another word of module code is an `exception`.
@@ -59,6 +60,11 @@ FAULTS: Final = frozenset(
         "migration_failed",
     }
 )
+
+
+def is_unsent(hold: Any) -> bool:
+    """True for the hold of an intent that never left; one that a fork found so is still unsent."""
+    return hold is not None and (hold["kind"] in _OWN_HOLDS or hold["detail"] == UNSENT)
 
 
 class Waiter(NamedTuple):

@@ -7,8 +7,9 @@ this answers from memory: "surely not", or once in a hundred times "perhaps, loo
 It is no part of the state: no root covers it, and forgetting it costs time and nothing else (K-41).
 
 It knows a path by its first and its last two bytes, which is what branches tell of their leaves.
-An index that was empty when it began is known whole, since all that is written is added; one that
-was opened is learned region by region, a region being the paths with the same first two bytes.
+An index that was empty when it began is known whole, since all that is written is added. One that
+was opened is learned by whoever looks in vain: the branches that were read then tell of a whole
+region, the paths with the same first two bytes, so nobody has to read an index only to know it.
 What was deleted stays in it, and is looked for in vain.
 Each filter is four times as large as the one before it and is never made anew.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-REGIONS: Final = 65_536
+_REGIONS: Final = 65_536
 _BITS_FIRST: Final = 4_096
 _GROWTH: Final = 4
 _BITS_EACH: Final = 16  # four of them are set: a filter takes one path in four hundred for another
@@ -26,12 +27,12 @@ _MIX: Final = 0x5BD1_E995  # odd, and below 2**31: what it gives fits a machine 
 
 
 class Presence:
-    """A filter over the paths of an index; `upto` is the first region that it does not know."""
+    """A filter over the paths of an index, of which it knows the whole or some regions."""
 
-    __slots__ = ("_filters", "_room", "upto")
+    __slots__ = ("_filters", "_known", "_room")
 
     def __init__(self, *, whole: bool) -> None:
-        self.upto = REGIONS if whole else 0
+        self._known = None if whole else bytearray(_REGIONS // 8)  # a bit for each region
         self._filters: list[bytearray] = []
         self._room = 0  # how many entries the newest filter still takes
 
@@ -42,19 +43,26 @@ class Presence:
 
     def lacks(self, path: bytes) -> bool:
         """True when no entry has this path."""
-        region = path[0] << 8 | path[1]
-        return region < self.upto and not self._holds(region << 16 | path[-2] << 8 | path[-1])
+        if not self.knows(path):
+            return False
+        return not self._holds(path[0] << 24 | path[1] << 16 | path[-2] << 8 | path[-1])
+
+    def knows(self, path: bytes) -> bool:
+        """True when every entry in the region of a path was added or learned."""
+        known = self._known
+        return known is None or bool(known[path[0] << 5 | path[1] >> 3] >> (path[1] & 7) & 1)
 
     def add(self, paths: Iterable[bytes]) -> None:
         """Entries of these paths are about to be in the index, known regions or not."""
         for path in paths:
             self._put(path[0] << 24 | path[1] << 16 | path[-2] << 8 | path[-1])
 
-    def learn(self, tails: list[bytes]) -> None:
-        """The next region has the paths that end so."""
+    def learn(self, path: bytes, tails: list[bytes]) -> None:
+        """In the index, the region of a path has the paths that end so."""
         for tail in tails:
-            self._put(self.upto << 16 | tail[0] << 8 | tail[1])
-        self.upto += 1
+            self._put(path[0] << 24 | path[1] << 16 | tail[0] << 8 | tail[1])
+        if self._known is not None:
+            self._known[path[0] << 5 | path[1] >> 3] |= 1 << (path[1] & 7)
 
     def _holds(self, number: int) -> bool:
         mixed = number * _MIX

@@ -28,7 +28,7 @@ from tallystick.model.records import (
     Shadowed,
     Ticked,
 )
-from tallystick.values import canon
+from tallystick.values import canon, large
 from tallystick.values.schema import Schema
 
 EDGE: Final = "blob_edge@1"
@@ -59,7 +59,7 @@ class Marks:
         """Everything that a pinned snapshot reaches."""
         if not self._new(digest):
             return
-        raw = canon.decode(read_blob(self._blobs, digest))
+        raw = large.decode(read_blob(self._blobs, digest))
         for *held, _votes, end, _code in raw.get("governance", {}).get("proposals", {}).values():
             if end is None:
                 self._proposal(held)
@@ -168,7 +168,7 @@ class Marks:
         self._manifest = active
         if raw["mailbox"] is not None:
             self._any(raw["mailbox"])
-            for entry in canon.decode(read_blob(self._blobs, raw["mailbox"])):
+            for entry in large.decode(read_blob(self._blobs, raw["mailbox"])):
                 self._large(entry["value"], entry["value_hash"])
                 self._texts_of(entry["init"])
 
@@ -176,7 +176,7 @@ class Marks:
         """The manifest of a pinned cell, which must stay as long as the cell."""
         if bonds is None:
             return None
-        pin: bytes | None = canon.decode(read_blob(self._blobs, bonds)).get("pin")
+        pin: bytes | None = large.decode(read_blob(self._blobs, bonds)).get("pin")
         return pin
 
     def _intent_leaf(self, value: bytes) -> None:

@@ -13,6 +13,7 @@ from tallystick.model import envelopes
 from tallystick.model.cells import TERMINAL
 from tallystick.model.records import (
     Address,
+    IntentAttached,
     IntentDenied,
     IntentOpened,
     Origin,
@@ -93,10 +94,14 @@ def attempt_of(draft: Draft, intent: bytes) -> int:
 
 
 def _addresses(draft: Draft, opened: IntentOpened | IntentDenied) -> tuple[Address, ...]:
-    known = None
+    """Where a receipt goes: once to whoever asked, and once for each who attached to it."""
+    count = 1
     if isinstance(opened, IntentOpened):
         known = draft.world.intents.get(opened.intent)
-    count = 1 if known is None else 1 + len(known.more)
+        count += 0 if known is None else len(known.more)
+        if opened.idempotency_key is not None:  # only those may be asked for again, also right here
+            joined = (r.intent for r in draft.records if isinstance(r, IntentAttached))
+            count += sum(intent == opened.intent for intent in joined)
     return (Address(opened.origin.workflow, opened.origin.key),) * count
 
 

@@ -27,6 +27,8 @@ from tallystick.model.records import (
     Stamp,
 )
 
+_OK: Final = "ok"
+_GOVERNANCE: Final = "sys/governance."
 _AGAIN: Final = "gov.not_quiescent"
 
 
@@ -39,11 +41,21 @@ def again(world: World, recorded: Sequence[Record]) -> Govern | None:
     if stamp is None:
         return None
     given: Any = _input(world, first, stamp)
-    asked = [record.intent for record in recorded if isinstance(record, ReceiptSettled)]
-    made: Govern | None = given
-    if made is not None and asked:
-        made = given._replace(intent=asked[0])
+    if given is None:
+        return None
+    asked = _asked(world, recorded)
+    made: Govern = given if asked is None else given._replace(intent=asked)
     return made
+
+
+def _asked(world: World, recorded: Sequence[Record]) -> bytes | None:
+    """The intent by which a workflow asked for it; other receipts of the frame left a queue."""
+    for record in recorded:
+        if isinstance(record, ReceiptSettled) and record.status == _OK:
+            intent = world.intents.get(record.intent)
+            if intent is not None and intent.record.effect.startswith(_GOVERNANCE):
+                return record.intent
+    return None
 
 
 # tidy: one case for each record.

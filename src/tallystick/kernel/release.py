@@ -6,6 +6,8 @@ what was revoked or forbidden while an intent waited is denied, not published.
 
 from __future__ import annotations
 
+from typing import Final
+
 from tallystick.authority.denial import Denial
 from tallystick.kernel import internal, receipts
 from tallystick.kernel.admit import Asking, Case, Opened, judge_again
@@ -13,7 +15,7 @@ from tallystick.kernel.capacity import levels_of, tight_in
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.fold_flows import QUEUED
 from tallystick.kernel.leaves import read_blob
-from tallystick.kernel.parts import Intent
+from tallystick.kernel.parts import Intent, is_unsent
 from tallystick.kernel.pins import workflow_of
 from tallystick.model.abi import EffectRequest
 from tallystick.model.catalogue import Effect
@@ -21,11 +23,15 @@ from tallystick.model.cells import CellId
 from tallystick.model.records import IntentReleased, Stamp
 from tallystick.values.schema import Admitted
 
+_ASKED: Final = "require_approval"  # what a rule decided that left it to people
 
+
+# tidy: authority, room and what is done at once are asked in this order.
 def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp | None) -> None:
     """Release an intent, or deny it; an internal effect is performed in the same frame.
 
-    What people approved still needs room: without any it goes on to wait for it.
+    What people approved still needs room, as does what a fork took out of a queue: without any it
+    goes on to wait for it.
     """
     record = intent.record
     effect = draft.world.catalogue(intent.manifest).effects[record.effect]
@@ -37,21 +43,22 @@ def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp | None) -> Non
     assert judged.policy is not None, "and by a rule"
     wanted = EffectRequest(record.effect, params, cap_slot=judged.capability.slot)
     case = Case(draft, asking, record.origin.index, wanted)
-    approved = judged.policy.decision == "require_approval"
-    said = judge_again(case, effect, params, approved=approved)
+    said = judge_again(case, effect, params, approved=judged.policy.decision == _ASKED)
     # The first record of a frame carries its stamp, whichever it is.
     mark = None if draft.records else stamp
     if isinstance(said, Denial):
         receipts.deny(draft, record, said, mark)
         return
-    if intent.hold["kind"] == "approval" and _is_tight(draft, intent, now_ns):
-        draft.add(IntentReleased(record.intent, "approval", QUEUED, mark))
+    kind, unsent = intent.hold["kind"], is_unsent(intent.hold)
+    if unsent and kind != "capacity" and _is_tight(draft, intent, now_ns):
+        draft.add(IntentReleased(record.intent, kind, QUEUED, mark))
         return
-    draft.add(IntentReleased(record.intent, intent.hold["kind"], cause, mark))
+    draft.add(IntentReleased(record.intent, kind, cause, mark))
     draft.opened[record.intent] = record
-    if record.effect in internal.ACTIONS:
-        made = Opened(record.intent, effect, params, said.grant, record.issuer_ref)
-        internal.perform(draft, asking, made)
+    # What went out before a fork was performed then: a call waits for its child by now.
+    if unsent and record.effect in internal.ACTIONS:
+        place = (record.intent, effect, params, said.grant, record.issuer_ref)
+        internal.perform(draft, asking, Opened(*place))
 
 
 def _is_tight(draft: Draft, intent: Intent, now_ns: int) -> bool:

@@ -130,12 +130,19 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
             _check_room(cell, workflow)
     newer = value.bytes if upcast is not None and value is not None else None
     init = None
+    if (wanted.init_state is not None or wanted.init_fn is not None) and (
+        create or (cell is not None and _is_blank(cell))
+    ):
+        init = _init(draft, way, value)
     if create:
-        if wanted.init_state is not None or wanted.init_fn is not None:
-            init = _init(draft, way, value)
         # Later subscriptions of the same event see the cell that this one creates.
         draft.created[ident] = None
     return make(Target, (name, key, create, way.arm, upcast, newer, init, None, None))
+
+
+def _is_blank(cell: Cell) -> bool:
+    """True for a cell that never ticked and waits for nothing: what made it was skipped."""
+    return cell.workflow_hash is None and not cell.mailbox
 
 
 def _to_pinned(draft: Draft, event: Event, cell: Cell) -> Target | Lost:

@@ -17,6 +17,7 @@ from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.drain import next_release_ns
 from tallystick.kernel.ending import End, end_cell
+from tallystick.kernel.fold_effects import timer_of
 from tallystick.kernel.inputs import Clock, Progress, Receipt, Settle
 from tallystick.kernel.parts import (
     CALL,
@@ -349,19 +350,21 @@ def pass_time(world: World, given: Clock) -> Frame:
 
 def _due(draft: Draft, stamp: Stamp, intent: Intent) -> None:
     record = intent.record
+    limit_ns = record.timeout_at_ns
+    # Which of two ends comes first is said in the record, so a late look gives the same answer.
     if intent.hold is not None and intent.hold["kind"] == "approval":
         expires_ns = intent.hold["detail"].get("expires_ns")
-        if expires_ns is not None and expires_ns <= stamp.logical_ns:
+        if expires_ns is not None and (limit_ns is None or expires_ns <= limit_ns):
             message = f"nobody decided before {expires_ns}"
             denial = Denial("policy", "policy.approval_expired", message)
             receipts.deny(draft, record, denial, stamp)
             return
     if record.effect == TIMER and intent.hold is None:
-        assert record.params is not None, "a timer's parameters are small"
-        key = canon.decode(record.params)["key"]
-        payload = canon.encode({"delivered_at_ns": stamp.logical_ns, "key": key})
-        receipts.settle(draft, record, "ok", payload, stamp=stamp)
-        return
+        params = timer_of(draft.world, record)
+        if limit_ns is None or params["deliver_at_ns"] <= limit_ns:
+            payload = canon.encode({"delivered_at_ns": stamp.logical_ns, "key": params["key"]})
+            receipts.settle(draft, record, "ok", payload, stamp=stamp)
+            return
     message = f"no receipt before {record.timeout_at_ns}"
     payload = receipts.error_payload("timeout", "effect.timeout", message, retryable=True)
     receipts.settle(draft, record, "timeout", payload, stamp=stamp)

@@ -9,8 +9,9 @@ clean (I20).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotQuiescent
 from tallystick.kernel.draft import Answer, Draft, Frame
@@ -23,9 +24,12 @@ from tallystick.kernel.roots import governance_value, keys_value, root_of, state
 from tallystick.kernel.world import Settings, Trust, World
 from tallystick.model.abi import Runner
 from tallystick.model.records import Noted, SnapshotTaken
-from tallystick.values import canon
+from tallystick.values import canon, large
 
 RECENT_KEPT: Final = 4096
+
+Put = Callable[[bytes, bytes], None]
+"""Takes a blob: its digest and its bytes."""
 
 
 class Plan(NamedTuple):
@@ -71,26 +75,22 @@ def take(world: World, given: TakeSnapshot) -> Frame:
     return draft.frame(Answer("snapshot", world.seq + 1), snapshot=plan)
 
 
-def prepare(world: World, most: int, least: int, *, hurry: bool = False) -> bool:
+def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = False) -> bool:
     """Do some of the work of the next snapshot now; False when hardly any is left.
 
     At most so many entries, and of no store with fewer than `least`.
 
-    Its nodes are staged like every blob, and until a snapshot names them only the world knows them.
+    Its nodes go to `put`, which lets the world read them; until a snapshot names them only the
+    world knows of them.
     """
     for store in world.stores().values():
         made = store.prepare(most, least, hurry=hurry)
         if made is not None:
             for digest, data in made.nodes.items():
-                world.blobs.put(digest, data)
+                put(digest, data)
             world.nodes.keep(made.branches)
             return True
     return False
-
-
-def learn(world: World, most: int) -> bool:
-    """Learn what some more of the cells' indexes hold; False when all of it is known."""
-    return any(store.learn(most) for store in world.cells.values())
 
 
 def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
@@ -107,17 +107,16 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
             roots[name] = made.root
     written = len(blobs)
     root = root_of(world, state_root_of(world, roots))
-    document = canon.encode(_document(world, roots))
+    document = _document(world, roots)
     blobs[canon.digest_of(document)] = document
     stands = (world.seq, world.head, world.manifest)
     return Plan(*stands, document, root, roots, paths, written, branches)
 
 
-def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
-    recent = list(islice(reversed(world.recent.items()), RECENT_KEPT))
+def _document(world: World, roots: dict[str, bytes]) -> bytes:
     flows = world.levels.value(world.logical_ns)
     governance = governance_value(world)
-    return {
+    fields = {
         "$type": "snapshot@1",
         "world": world.id,
         "seq": world.seq,
@@ -134,8 +133,23 @@ def _document(world: World, roots: dict[str, bytes]) -> dict[str, Any]:
         **({"governance": governance} if governance else {}),
         **({"synthetic": True} if world.synthetic else {}),
         "drops": [[intent, counts] for intent, counts in world.drops.items()],
-        "recent": recent[::-1],
     }
+    pieces = {canon.put_key(name): canon.encode_item(value) for name, value in fields.items()}
+    pieces[canon.put_key("recent")] = _recent(world)
+    items = [piece for item in sorted(pieces.items()) for piece in item]
+    return b"".join((canon.PREFIX, canon.head(5, len(pieces)), *items))
+
+
+_RECENT: Final = canon.head(4, 2) + canon.head(2, 32)
+
+
+def _recent(world: World) -> bytes:
+    """The newest intents and their ends, as a list of pairs: thousands, while somebody waits."""
+    recent, names = world.recent, canon.NAMES
+    newest = islice(reversed(recent), RECENT_KEPT)
+    pairs = [_RECENT + intent + names[recent[intent]] for intent in newest]
+    pairs.reverse()
+    return canon.head(4, len(pairs)) + b"".join(pairs)
 
 
 _UPGRADES: Final = ("upgraded_seq", "proved_seq", "pinned")
@@ -166,7 +180,7 @@ def promote(world: World, plan: Plan) -> None:
 
 def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None = None) -> World:
     """The world of a snapshot document; cells are read when they are needed (K-43)."""
-    raw = canon.decode(read_blob(blobs, digest))
+    raw = large.decode(read_blob(blobs, digest))
     if raw.get("$type") != "snapshot@1":
         raise JournalCorrupt("the snapshot has another form than it must")
     world = World(raw["world"], blobs, runner, settings)

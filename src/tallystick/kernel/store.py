@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, lookup, scan, tails
 from tallystick.kernel.index_change import Written, change
-from tallystick.kernel.presence import REGIONS, Presence
+from tallystick.kernel.presence import Presence
 
 T = TypeVar("T")
 CHUNK: Final = 256  # of a calendar are loaded at a time; nobody is served meanwhile
@@ -118,6 +118,9 @@ class Store(Generic[T]):
             return None
         value = lookup(self._nodes, self.root, path)
         if value is None:
+            if presence is not None and not presence.knows(path):
+                # What was read just now tells of its neighbours, too.
+                presence.learn(path, tails(self._nodes, self.root, path[:2].hex()))
             self._absent = key
             return None
         found = self._decode(value)
@@ -238,17 +241,6 @@ class Store(Generic[T]):
     def filter_bytes(self) -> int:
         """What the filter before the index takes."""
         return 0 if self._presence is None else self._presence.size
-
-    def learn(self, most: int) -> bool:
-        """Learn what some more of the index holds; False when all of it is known."""
-        presence = self._presence
-        if presence is None or presence.upto == REGIONS:
-            return False
-        while most > 0 and presence.upto < REGIONS:
-            found = tails(self._nodes, self.root, f"{presence.upto:04x}")
-            presence.learn(found)
-            most -= 1 + len(found)
-        return True
 
     def mark(self, seq: int) -> None:
         """Begin to note what is touched after the snapshot recorded at `seq` was computed."""

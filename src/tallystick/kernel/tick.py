@@ -29,6 +29,7 @@ from tallystick.model.limits import Limits
 from tallystick.model.records import (
     CellUnpinned,
     EventAdmitted,
+    IntentAttached,
     IntentDenied,
     ReceiptSettled,
     Ticked,
@@ -351,8 +352,19 @@ def _check_hops(draft: Draft, workflow: Workflow) -> None:
     """A chain that feeds itself without any outside input ends somewhere (I16)."""
     most = workflow.limits.hops_max
     for record in draft.records:
-        if isinstance(record, EventAdmitted | ReceiptSettled) and record.to:
+        if isinstance(record, EventAdmitted | ReceiptSettled):
+            sends = bool(record.to)
+        else:
+            sends = isinstance(record, IntentAttached) and _is_remembered(draft, record)
+        if sends:
             raise LimitExceeded("hops_max", most, draft.hops)
+
+
+def _is_remembered(draft: Draft, record: IntentAttached) -> bool:
+    """True for a key that is settled already: its receipt is delivered once more, at once."""
+    origin = record.origin
+    ended = (origin.workflow, origin.key) in draft.ended
+    return not ended and not draft.is_open(record.intent) and record.intent not in draft.opened
 
 
 def _rests(draft: Draft, turn: Turn) -> bool:

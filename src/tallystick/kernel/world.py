@@ -108,7 +108,8 @@ class World:
         self.drops: dict[bytes, dict[str, int]] = {}
         self.suppressed: dict[str, int] = {}
         self.recent: OrderedDict[bytes, str] = OrderedDict()
-        # Within one frame: the tick being folded, and denials whose receipts follow.
+        # Within one frame: where it begins, the tick being folded, denials whose receipts follow.
+        self.framed_seq = 0
         self.cause: Cause | None = None
         self.stamp: Stamp | None = None
         self.denied: deque[IntentDenied] = deque()

@@ -7,6 +7,8 @@ Numbering is gap-free from 1; `prev` is the hash of the frame before, 32 zero by
 and in a fork the parent's frame hash at the fork point.
 """
 
+# tidy: how a frame is written, read and chained is one form.
+
 from __future__ import annotations
 
 import re
@@ -37,7 +39,7 @@ from tallystick.model.records import (
     load_records,
 )
 from tallystick.model.tuples import make
-from tallystick.values import canon
+from tallystick.values import canon, large
 
 GENESIS: Final = bytes(32)
 
@@ -183,7 +185,7 @@ def next_records(frame: Sealed, seq: int, prev: bytes) -> list[Record] | None:
     start = _start(frame.world, seq, prev)
     at = len(start)
     n = _COUNTS.get(body[at : at + 1])
-    if n is None or not body.startswith(start) or len(body) > canon.SIZE_MAX:
+    if n is None or not body.startswith(start):
         return None
     try:
         records, end = read_records(body, at + 1, n, seq)
@@ -195,7 +197,7 @@ def next_records(frame: Sealed, seq: int, prev: bytes) -> list[Record] | None:
 def open_frame(body: bytes) -> Opened:
     """World, first seq, previous hash and records of a body; refuses anything unknown."""
     found = _OPENING.match(body)
-    if found is None or len(body) > canon.SIZE_MAX:
+    if found is None:
         return open_plainly(body)
     first, prev, world, count = found.groups()
     n = count[0] - 0x80 if len(count) == 1 else count[1]
@@ -213,7 +215,7 @@ def open_frame(body: bytes) -> Opened:
 def open_plainly(body: bytes) -> Opened:
     """As `open_frame`, by the general reader: it decides about all that is not as usual."""
     try:
-        raw = canon.decode(body)
+        raw = large.decode(body)  # what settles together may be many values
     except NotCanonical as why:
         raise JournalCorrupt(
             f"frame body is not canonical: {why.message}",

@@ -16,6 +16,7 @@ from tallystick.errors import TallyError
 from tallystick.kernel import receipts
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.fold import fold_frame
+from tallystick.kernel.fold_effects import timer_of
 from tallystick.kernel.inputs import Operate, Receipt, Sample, Settle, Submit
 from tallystick.kernel.machine import advance, submit
 from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN, TIMER, Intent
@@ -228,8 +229,7 @@ def by_kernel(world: World, sample: Sample, intent: Intent, status: str, rule: s
     stamp = draft.stamp(sample)
     record = intent.record
     if status == "fired":
-        assert record.params is not None, "a timer's parameters are small"
-        key = canon.decode(record.params)["key"]
+        key = timer_of(world, record)["key"]
         payload = canon.encode({"delivered_at_ns": stamp.logical_ns, "key": key})
         receipts.settle(draft, record, "ok", payload, stamp=stamp)
     elif status == "timeout":

@@ -98,7 +98,7 @@ class Model:
             return
         due = known["due"]
         self.read.must(due is not None and due <= self.logical, "I25", "settled before its time")
-        self._settle(record.intent, "ok" if known["effect"] == program.TIMER else "timeout", record)
+        self._settle(record.intent, known["ends"], record)
         if self.read.left:
             self._receipts(self.read.take("ReceiptSettled", "I3"))
 
@@ -186,15 +186,11 @@ class Model:
         timeout, key = asked.get("timeout_ns"), asked.get("idempotency_key")
         due = None if timeout is None else self.logical + timeout
         record = self.read.take("IntentOpened", "I25", effect=asked["effect"], timeout_at_ns=due)
-        if asked["effect"] == program.TIMER:
-            due = asked["params"]["deliver_at_ns"]
-        made = {
-            "cell": ident,
-            "of": cell,
-            "seq": self.read.seq,
-            "effect": asked["effect"],
-            "due": due,
-        }
+        ends, at = "timeout", asked["params"].get("deliver_at_ns")
+        if asked["effect"] == program.TIMER and (due is None or at <= due):
+            ends, due = "ok", at
+        made = {"cell": ident, "of": cell, "seq": self.read.seq, "effect": asked["effect"]}
+        made |= {"due": due, "ends": ends}
         self.open[record.intent] = {**made, "key": key, "waiters": [asked["issuer_ref"]]}
         cell["open"][record.intent] = asked["issuer_ref"]
         cell["keys"][asked["effect"], key]["intent"] = record.intent

@@ -22,6 +22,7 @@ class Judge:
         self.logical = 0
         self.open: dict[bytes, Asked] = {}
         self.attempts: dict[bytes, int] = {}
+        self.fresh: list[bytes] = []  # what this frame has opened
         self.spent = self.reserved = self.tat = 0
         self.manifest = b""
         self.proposals: dict[str, dict[str, Any]] = {}
@@ -30,6 +31,7 @@ class Judge:
         """Take one frame; raises Violation."""
         del seq
         first = records[0]
+        self.fresh = [r.intent for r in records if type(r).__name__ == "IntentOpened"]
         stamp = getattr(first, "stamp", None)
         self.logical = self.logical + 1 if stamp is None else stamp.logical_ns
         for record in records:
@@ -148,7 +150,8 @@ class Judge:
             cost: int = asked["cost"]
             usage: Mapping[str, int] = record.usage or {}
             self.reserved -= cost
-            self.spent += usage.get("tokens", cost) if asked["hold"] is None else 0
+            left = record.status != "cancelled" or record.intent not in self.fresh
+            self.spent += usage.get("tokens", cost) if asked["hold"] is None and left else 0
 
     def _denied(self, asked: Asked, code: str) -> None:
         if code == "policy.approval_rejected":

@@ -497,4 +497,4 @@ def raw_of(text: str) -> bytes:
 
 def tagged(type_name: str, fields: dict[str, Any]) -> bytes:
     """H(type, **fields): the digest of one of our own structures, separated by `$type`."""
-    return sha256(encode({**fields, "$type": type_name})).digest()
+    return sha256(PREFIX + encode_item({**fields, "$type": type_name})).digest()
