@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.errors import Rejected
+from tallystick.errors import Rejected, Unavailable
 from tallystick.journal import checkpoints
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import verify
@@ -70,3 +70,26 @@ def test_a_checkpoint_of_an_unknown_key_does_not_count(rig: Rig) -> None:
     fault = checkpoints.fault_of(journal, WORLD, row, {})
     assert fault == "nobody knows the key of its seal"
     assert checkpoints.fault_of(journal, WORLD, row, {NODE.key_id: NODE.public}) is None
+
+
+def test_a_cut_line_does_not_spoil_the_next(tmp_path: Path, rig: Rig) -> None:
+    """04 section 4: what a crash left of a line is taken off before the next one is written, so
+    that the file stays one that can be compared.
+    """
+    row = checkpoint(rig)
+    path = tmp_path / checkpoints.FILE
+    checkpoints.note(tmp_path, WORLD, row)
+    whole = path.read_bytes()
+    for cut in (whole[:50], whole + whole[:50], whole + whole[:-1]):
+        path.write_bytes(cut)
+        checkpoints.note(tmp_path, WORLD, row)
+        assert path.read_bytes() == whole * (2 if cut.startswith(whole) else 1)
+        assert set(checkpoints.read_file(path, WORLD)) == {row}
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, rig: Rig) -> None:
+    """F3: whoever signs is told in our own words; nobody ends with a trace of Python over it."""
+    (tmp_path / checkpoints.FILE).mkdir()
+    with pytest.raises(Unavailable) as caught:
+        checkpoints.note(tmp_path, WORLD, checkpoint(rig))
+    assert caught.value.code == "checkpoint.unwritable"

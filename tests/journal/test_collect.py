@@ -1,7 +1,9 @@
 """Collecting and trimming: nothing that is needed goes, and what goes can be proven."""
 
+# tidy: collecting and trimming are told over one history.
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 
 from tallystick.errors import Conflict, Rejected, UnknownName
 from tallystick.journal.base import Append, Head
-from tallystick.journal.collect import Trim, marks_of, sweep, thin, trim
+from tallystick.journal.collect import Trim, archived, marks_of, move_floor, sweep, thin, trim
+from tallystick.journal.export import export_jsonl
 from tallystick.journal.imports import import_world, verify_export
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import verify
@@ -246,6 +249,17 @@ def test_a_trimmed_world_travels(rig: Rig, tmp_path: Path) -> None:
     journal.close()
 
 
+def test_lines_of_a_trimmed_world_begin_at_its_floor(rig: Rig, tmp_path: Path) -> None:
+    """04 section 9: what is there is exported, and the head line says what that is."""
+    base = trim(store(rig), order(rig, tmp_path)).base
+    lines = [json.loads(line) for line in export_jsonl(store(rig), WORLD)]
+    assert (lines[0]["from"], lines[0]["to"]) == (base.seq + 1, rig.world.seq)
+    assert [line["seq"] for line in lines[1:-1]] == list(range(base.seq + 1, rig.world.seq + 1))
+    with pytest.raises(UnknownName) as caught:
+        list(export_jsonl(store(rig), WORLD, 1))
+    assert caught.value.code == "journal.trimmed"
+
+
 def test_a_fork_of_a_trimmed_world_stands_on_its_floor(rig: Rig, tmp_path: Path) -> None:
     """04 section 13: what signs the parent's floor signs where the fork's history begins, also in
     an export.
@@ -281,3 +295,21 @@ def test_a_trimmed_fork_travels_without_its_parent(rig: Rig, tmp_path: Path) -> 
     ]
     assert root(world_at(journal, child_id(1), rig.runner)) == child.root()
     journal.close()
+
+
+@pytest.mark.invariant("I10")
+def test_nothing_is_cut_off_that_is_not_in_the_archive(rig: Rig, tmp_path: Path) -> None:
+    """04 section 13: a node goes on while its journal is archived; a snapshot that it takes
+    meanwhile is no floor, for what stands below it is not all in the archive.
+    """
+    at, records = store(rig).snapshots(WORLD)[-1].seq, rig.world.seq
+    given = archived(store(rig), order(rig, tmp_path, before=10_000))
+    rig.send(CREATED, created("behind the archive"))
+    rig.driver.snapshot()
+    base, _ = move_floor(store(rig), given)
+    assert base.seq == at
+    held = verify_export(tmp_path / "archive")
+    assert (held.ok, held.records) == (True, records)
+    verdict = verify(store(rig), WORLD)
+    assert verdict.ok, verdict.first_bad
+    assert verdict.records == rig.world.seq - at

@@ -1,5 +1,6 @@
 """Disks that lose, fill up and fail, below the real SQLite journal."""
 
+# tidy: one list of what a disk may do.
 from __future__ import annotations
 
 import time
@@ -14,7 +15,7 @@ import apsw
 import pytest
 
 from tallystick.errors import DiskFull, SyncFailed
-from tallystick.journal.base import Append, Full, Head
+from tallystick.journal.base import Append, Full, Head, WorkRow
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.model.frames import verify_chain
 from tests.journal.crash import Run, crash_everywhere
@@ -283,3 +284,25 @@ def test_a_reader_that_does_not_end_is_waited_for_now_and_then(tmp_path: Path) -
     writer.write(1)
     assert wal.stat().st_size < 1024 * 1024
     journal.close()
+
+
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I1")
+def test_a_disk_that_fills_amid_a_large_change_is_no_failure(tmp_path: Path) -> None:
+    """ND-27: SQLite undoes a change by itself when it finds no room before the end of it; that is a
+    full disk like any other, and the journal takes the change later.
+    """
+    rows = [WorkRow(n.to_bytes(32, "big"), "e" * 500, "p", "ready", 1) for n in range(10_000)]
+    with watched() as vfs:
+        journal = SqliteJournal(tmp_path, vfs=vfs.name)
+        writer = Writer(journal)
+        writer.write(1)
+        vfs.judge = after(0, lambda: apsw.FullError("no space left"))
+        with pytest.raises(DiskFull):
+            journal.put_work(WORLD, *rows)
+        vfs.judge = lambda _deed: None
+        assert journal.work(WORLD) == []
+        assert isinstance(writer.write(1), Head)
+        journal.put_work(WORLD, *rows)
+        assert len(journal.work(WORLD)) == len(rows)
+        journal.close()

@@ -8,10 +8,12 @@ from random import Random
 import apsw
 import pytest
 
+from tallystick.errors import DiskFull
 from tallystick.journal.base import Append
 from tallystick.journal.index import FILE, Index
 from tallystick.journal.memory import MemoryJournal
 from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.sqlite_tables import one
 from tallystick.kernel.roots import root
 from tallystick.model.frames import open_frame
 from tallystick.model.records import KIND_OF
@@ -203,4 +205,16 @@ def test_a_fork_has_its_prefix_in_the_index(tmp_path: Path) -> None:
     index.forget(child_id(1))
     assert index.applied(child_id(1)) == 0
     assert index.records(WORLD, limit=10_000) == parents
+    index.close()
+
+
+def test_an_index_without_room_is_told_as_such(tmp_path: Path, rig: Rig) -> None:
+    """F3: the journal is whole; who asks is told why there is no answer, and asks again later."""
+    index = Index(tmp_path)
+    (pages,) = one(index._db, "PRAGMA page_count")
+    index._db.execute(f"PRAGMA max_page_count={pages}").fetchall()
+    with pytest.raises(DiskFull):
+        index.follow(rig.journal, WORLD)
+    index._db.execute("PRAGMA max_page_count=100000").fetchall()
+    assert index.follow(rig.journal, WORLD) == rig.world.seq
     index.close()

@@ -14,7 +14,7 @@ from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.journal.sqlite_tables import check_library
 from tallystick.kernel.roots import root
-from tests.journal.test_journal import WORLD, Writer
+from tests.journal.test_journal import WORLD, Writer, blob
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import Rig
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
@@ -155,5 +155,25 @@ def test_a_long_read_is_many_short_ones(tmp_path: Path) -> None:
         with pytest.raises(UnknownName, match=f"begins behind seq {upto.seq}"):
             list(walk)
         assert begun < upto.seq
+    reader.close()
+    journal.close()
+
+
+@pytest.mark.invariant("I42")
+def test_a_walk_over_blobs_holds_up_no_log(tmp_path: Path) -> None:
+    """04 section 3: whoever writes an export to a slow disk reads in stretches, like all others:
+    the log is cut meanwhile.
+    """
+    journal = SqliteJournal(tmp_path)
+    writer = Writer(journal)
+    wanted = {name: data for number in range(600) for name, data in blob(f"b{number}").items()}
+    writer.write(1, blobs=wanted)
+    reader = journal.reader()
+    walk = reader.blobs(WORLD)
+    found = [next(walk)]
+    writer.write(1)
+    assert journal.wal_checkpoint(idle=True) == 0
+    found += walk
+    assert found == sorted((name, len(data)) for name, data in wanted.items())
     reader.close()
     journal.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,10 +21,11 @@ from uuid import uuid4
 
 import apsw
 
-from tallystick.errors import Conflict, DiskFull, JournalCorrupt, Rejected
-from tallystick.journal.blob_files import sync_folder, write_file
+from tallystick.errors import Conflict, JournalCorrupt, Rejected
+from tallystick.journal.blob_files import copy_file, sync_folder, write_file
 from tallystick.journal.checkpoints import FILE as CHECKPOINTS
-from tallystick.journal.refusals import unwritable
+from tallystick.journal.lineage import is_unfinished
+from tallystick.journal.refusals import BLOB_DAMAGED, unwritable
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.verify import folded, verify
@@ -33,6 +35,7 @@ from tallystick.values import canon
 FORMAT: Final = 1
 LISTING: Final = "BACKUP.json"
 RESTORED: Final = "restored"
+TRIES: Final = 5
 
 
 class Kept(NamedTuple):
@@ -60,16 +63,53 @@ class Backup(NamedTuple):
 def backup(reader: SqliteReader, into: Path) -> Backup:
     """Copy the journal as this reader sees it; writers go on meanwhile.
 
-    Refuses a folder with anything in it, and one that cannot be written.
+    Refuses a folder with anything in it, and one that cannot be written; what fails leaves nothing.
     """
     try:
         _check_empty(into, "backup.not_empty")
+        made = not into.exists()
         into.mkdir(parents=True, exist_ok=True, mode=0o700)
-        reader.copy_to(into / DATABASE)
-    except apsw.FullError as why:
-        raise DiskFull("no room for the backup", where={"folder": str(into)}) from why
-    except (OSError, apsw.CantOpenError) as why:
+    except OSError as why:
         raise unwritable(into, why, "backup.unwritable") from why
+    try:
+        return _tried(reader, into, TRIES)
+    except BaseException as why:
+        with suppress(OSError):
+            _emptied(into)
+            if made:
+                into.rmdir()
+        if isinstance(why, OSError | apsw.FullError | apsw.CantOpenError):
+            raise unwritable(into, why, "backup.unwritable") from why
+        raise
+
+
+def _tried(reader: SqliteReader, into: Path, tries: int) -> Backup:
+    """Copy, and begin again when a collection has overtaken the copy."""
+    try:
+        return _copied(reader, into)
+    except JournalCorrupt as why:
+        if why.code != BLOB_DAMAGED or tries == 1 or _is_current(reader, into):
+            raise
+    _emptied(into)
+    return _tried(reader, into, tries - 1)
+
+
+def _is_current(reader: SqliteReader, into: Path) -> bool:
+    """True when the journal still has all the files that a copy of it names."""
+    copy = SqliteReader(into)
+    try:
+        return set(copy.large_blobs()) <= set(reader.large_blobs())
+    finally:
+        copy.close()
+
+
+def _emptied(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _copied(reader: SqliteReader, into: Path) -> Backup:
+    reader.copy_to(into / DATABASE)
     copy = SqliteReader(into)
     try:
         _copy_files(reader, copy, into)
@@ -96,6 +136,8 @@ def _kept(copy: SqliteReader) -> Iterator[Kept]:
     for name, world in copy.aliases().items():
         names.setdefault(world, name)
     for row in copy.worlds():
+        if is_unfinished(row):
+            continue  # it is being made, and nobody was told of it
         stood = root(folded(copy, row.world))
         texts = canon.text_of(row.head.hash), canon.text_of(stood)
         yield Kept(row.world, names.get(row.world), row.head.seq, *texts, row.head.epoch)
@@ -173,17 +215,23 @@ def restore(folder: Path, into: Path) -> Backup:
     _check_empty(into, "restore.not_empty")
     listed = check_backup(folder)
     aside = into.with_name(into.name + ".restoring")
-    if aside.exists():
-        shutil.rmtree(aside)
-    aside.mkdir(parents=True, mode=0o700)
-    for name in listed.files:
-        write_file(aside / name, (folder / name).read_bytes())
-    _begin_anew(aside, listed)
-    sync_folder(aside)
-    if into.exists():
-        into.rmdir()
-    aside.rename(into)
-    sync_folder(into.parent)
+    try:
+        if aside.exists():
+            shutil.rmtree(aside)
+        aside.mkdir(parents=True, mode=0o700)
+        for name in listed.files:
+            copy_file(folder / name, aside / name)
+        _begin_anew(aside, listed)
+        sync_folder(aside)
+        if into.exists():
+            into.rmdir()
+        aside.rename(into)
+        sync_folder(into.parent)
+    except BaseException as why:
+        shutil.rmtree(aside, ignore_errors=True)
+        if isinstance(why, OSError):
+            raise unwritable(into, why, "restore.unwritable") from why
+        raise
     return listed
 
 
@@ -191,15 +239,19 @@ def _begin_anew(folder: Path, listed: Backup) -> None:
     journal = SqliteJournal(folder)
     try:
         journal.set_meta(node_id=str(uuid4()), restored_from=listed.id)
-        for row in listed.worlds:
-            journal.acquire(row.world)
-            journal.set_state(row.world, RESTORED)
+        whole = [row.world for row in listed.worlds]
+        for row in reversed(journal.worlds()):  # a fork goes before its parent
+            if row.world not in whole:
+                journal.drop_world(row.world)
+        for world in whole:
+            journal.acquire(world)
+            journal.set_state(world, RESTORED)
             # Whoever held a lease held it of another node.
             free = [
                 w._replace(state="ready", owner=None, lease_id=None, lease_until=None)
-                for w in journal.work(row.world)
+                for w in journal.work(world)
             ]
-            journal.put_work(row.world, *free)
+            journal.put_work(world, *free)
     finally:
         journal.close()
 

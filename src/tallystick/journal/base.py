@@ -13,9 +13,12 @@ epoch of its writer, and a deposed writer's append fails at the store (I11).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tallystick.model.frames import FrameHeader, Sealed
+
+OPEN: Final = "open"
+UNFINISHED: Final = "unfinished"  # the state of a world that is being written
 
 
 class Head(NamedTuple):
@@ -252,6 +255,7 @@ class Appender(History, Protocol):
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child that shares the parent's frames up to a head; copies nothing.
 
+        At what the parent inherited, the child is one of the world that it was inherited from.
         Refuses a child that exists: a history is never replaced.
         """
         ...

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
+
+import apsw
 
 from tallystick.journal.refusals import damaged_blob
+
+_PIECE: Final = 1024 * 1024
+NEW: Final = ".new"  # at the end of the name of a file that is being written
 
 
 class BlobFiles:
@@ -28,9 +35,9 @@ class BlobFiles:
         name = digest.hex()
         return self.folder / world / name[:2] / name
 
-    def write(self, world: str, digest: bytes, data: bytes) -> None:
-        """Make a blob durable; one that is there already is left alone."""
-        write_file(self.path(world, digest), data)
+    def write(self, world: str, digest: bytes, data: bytes) -> bool:
+        """Make a blob durable; False for one that is there already, which is left alone."""
+        return write_file(self.path(world, digest), data)
 
     def read(self, world: str, digest: bytes) -> bytes:
         """The bytes of a blob; refuses what does not match its name."""
@@ -57,6 +64,16 @@ class BlobFiles:
             if len(path.name) == 64:
                 yield bytes.fromhex(path.name)
 
+    def tidy(self, world: str, named: Container[bytes]) -> None:
+        """Remove what no row names, and what was never finished; damaged ones stay set aside.
+
+        Nobody may write meanwhile: a file is there before the row that names it.
+        """
+        for path in (self.folder / world).glob("??/*"):
+            stray = len(path.name) == 64 and bytes.fromhex(path.name) not in named
+            if stray or path.suffix == NEW:
+                path.unlink(missing_ok=True)
+
     def set_aside(self, world: str, digest: bytes) -> Path | None:
         """Move a damaged file out of the way, so that a sound one can be put in its place."""
         path = self.path(world, digest)
@@ -67,21 +84,68 @@ class BlobFiles:
         return aside
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """A file that is there whole or not at all: written aside, synced, renamed, folder synced."""
-    if path.exists():
-        return
-    _make_folder(path.parent)
-    aside = path.with_name(path.name + ".new")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+@contextmanager
+def spilled(files: BlobFiles, large: Iterable[tuple[str, bytes, bytes]]) -> Iterator[None]:
+    """Files for the large blobs of a commit: world, digest and bytes of each.
+
+    They go again when there is no room for the commit: they would keep the room that there was.
+    """
+    made: list[tuple[str, bytes]] = []
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(handle, view) :]
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    aside.rename(path)
+        for world, digest, data in large:
+            if files.write(world, digest, data):
+                made.append((world, digest))
+        yield
+    except (apsw.FullError, OSError):
+        for world, digest in made:
+            files.remove(world, digest)
+        raise
+
+
+def write_file(path: Path, data: bytes) -> bool:
+    """A file that is there whole or not at all: written aside, synced, renamed, folder synced.
+
+    False when it is there already. One that fails leaves nothing: half a file on a full disk would
+    keep the room that there was.
+    """
+    if path.exists():
+        sync_folder(path.parent)  # who wrote it may have been killed before its name was durable
+        return False
+    with _written(path) as handle:
+        _write(handle, data)
+    return True
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """A copy of a file of any size, there whole or not at all like what `write_file` writes."""
+    with source.open("rb") as file, _written(path) as handle:
+        while piece := file.read(_PIECE):
+            _write(handle, piece)
+
+
+def _write(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[int]:
+    """A file to write to, that has its name once it is whole and synced."""
+    _make_folder(path.parent)
+    aside = path.with_name(path.name + NEW)
+    try:
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            yield handle
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        aside.rename(path)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -72,7 +72,7 @@ def header_of(body: bytes) -> Header | None:
     size = short[0] - 0x60 if short is not None else long[0]
     end = found.end() + size
     at = end + len(_RECORDS)
-    if body[end:at] != _RECORDS or not 0x81 <= (head := body[at]) <= 0x9A:
+    if body[end:at] != _RECORDS or at == len(body) or not 0x81 <= (head := body[at]) <= 0x9A:
         return None
     wide = {0x98: 1, 0x99: 2, 0x9A: 4}.get(head, 0)
     count = int.from_bytes(body[at + 1 : at + 1 + wide], "big") if wide else head - 0x80

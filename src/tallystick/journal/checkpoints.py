@@ -6,18 +6,20 @@ A copy kept elsewhere finds rollback and truncation, also by someone who holds t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import Rejected, TallyError
+from tallystick.errors import Rejected, TallyError, Unavailable
 from tallystick.journal.base import CheckpointRow, Head, Reader
 from tallystick.values import canon, seal
 from tallystick.values.seal import KeyPair
 
 FILE: Final = "checkpoints.jsonl"
+_LINE_MAX: Final = 64 * 1024  # far more than a line has
 _HASHES: Final = ("head", "root", "manifest")
 
 
@@ -93,12 +95,35 @@ def line_of(world: str, row: CheckpointRow) -> dict[str, Any]:
 def note(folder: Path, world: str, row: CheckpointRow) -> None:
     """Append a checkpoint to the file of a data folder, and sync it."""
     text = json.dumps(line_of(world, row), separators=(",", ":")) + "\n"
-    handle = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(handle, text.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(
+                handle, fcntl.LOCK_EX
+            )  # another world's line is not taken for a part of one
+            _end_whole(handle)
+            view = memoryview(text.encode())
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as why:
+        raise Unavailable(
+            f"{FILE} cannot be written: {why.strerror or why}",
+            code="checkpoint.unwritable",
+            where={"file": str(folder / FILE)},
+            hint="check that there is room, and its modes; the journal keeps the checkpoint",
+        ) from why
+
+
+def _end_whole(handle: int) -> None:
+    """Take off the part of a line that a crash or a full disk left at the end."""
+    end = os.fstat(handle).st_size
+    begin = max(end - _LINE_MAX, 0)
+    tail = os.pread(handle, end - begin, begin)
+    if not tail.endswith(b"\n"):
+        os.ftruncate(handle, begin + tail.rfind(b"\n") + 1)
 
 
 def read_file(path: Path, world: str) -> Iterator[CheckpointRow]:

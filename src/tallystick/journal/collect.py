@@ -8,6 +8,7 @@ has been verified, and a signed checkpoint stands where the journal begins from 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.reach import Marks
-from tallystick.values import canon
+from tallystick.values import large
 from tallystick.values.seal import KeyPair
 
 
@@ -58,7 +59,7 @@ def marks_of(reader: Reader, world: str, live: Iterable[bytes] = ()) -> frozense
 
 
 def _manifest(blobs: StagedBlobs, row: SnapshotRow) -> bytes:
-    return bytes(canon.decode(read_blob(blobs, row.document))["manifest"])
+    return bytes(large.decode(read_blob(blobs, row.document))["manifest"])
 
 
 def thin(journal: SqliteJournal, world: str, keep: int) -> int:
@@ -109,29 +110,33 @@ def trim(journal: SqliteJournal, order: Trim, live: Iterable[bytes] = ()) -> Tri
 
     Refuses without such a snapshot, below a pin, below a fork, and onto an archive that exists.
     """
-    archived(journal, order)
-    base, frames = move_floor(journal, order)
+    base, frames = move_floor(journal, archived(journal, order))
     keep = marks_of(journal, order.world, live)
     return Trimmed(base, frames, order.archive, journal.sweep(order.world, keep))
 
 
-def archived(reader: Reader, order: Trim) -> None:
-    """Put a world that can be trimmed into its archive, verified and synced; refuses as `trim`."""
-    _new_floor(reader, order)
+def archived(reader: Reader, order: Trim) -> Trim:
+    """Put a world that can be trimmed into its archive, verified and synced; refuses as `trim`.
+
+    The order as far as it may be followed now: a snapshot that is taken meanwhile is no floor, as
+    the archive does not hold all that stands below it.
+    """
+    row = _new_floor(reader, order)
     _archive(reader, order)
+    return order._replace(before=row.seq + 1)
 
 
 def move_floor(journal: SqliteJournal, order: Trim) -> tuple[Head, int]:
-    """Let a journal that is in its archive begin at its new floor; that, and how many frames went.
+    """Let a journal begin at its new floor; that, and how many frames went.
 
-    Refuses as `trim` what has changed since it was archived.
+    The order is the one that `archived` gave. Refuses as `trim` what has changed since.
     """
     row = _new_floor(journal, order)
     base = _end_of(journal, order.world, row.seq)
     mark = _mark(journal, order, row, base)
-    frames = journal.trim(order.world, base, mark)
+    # It is true of the world as it is, too; behind the trim nothing may fail any more.
     checkpoints.note(journal.folder, order.world, mark)
-    return base, frames
+    return base, journal.trim(order.world, base, mark)
 
 
 def _new_floor(journal: Reader, order: Trim) -> SnapshotRow:
@@ -180,22 +185,27 @@ def _archive(journal: Reader, order: Trim) -> None:
         )
     aside = order.archive.with_name(order.archive.name + ".new")
     try:
-        out = aside.open("wb")
-    except OSError as why:
-        raise unwritable(order.archive, why, "trim.unwritable") from why
-    with out:
-        export_bundle(journal, order.world, out)
-    verdict = verify_export(aside)
-    if verdict.first_bad is not None:
-        aside.unlink()
-        bad = verdict.first_bad
+        with aside.open("wb") as out:
+            export_bundle(journal, order.world, out)
+        _verified(order.world, aside)
+        sync_file(aside)
+        aside.rename(order.archive)
+        sync_folder(order.archive.parent)
+    except BaseException as why:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if isinstance(why, OSError):
+            raise unwritable(order.archive, why, "trim.unwritable") from why
+        raise
+
+
+def _verified(world: str, archive: Path) -> None:
+    bad = verify_export(archive).first_bad
+    if bad is not None:
         raise JournalCorrupt(
             f"the journal is damaged at seq {bad.seq}: {bad.what}",
-            where={"world": order.world, **bad._asdict()},
+            where={"world": world, **bad._asdict()},
         )
-    sync_file(aside)
-    aside.rename(order.archive)
-    sync_folder(order.archive.parent)
 
 
 def _mark(journal: SqliteJournal, order: Trim, row: SnapshotRow, base: Head) -> CheckpointRow:

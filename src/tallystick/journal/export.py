@@ -27,6 +27,7 @@ HEADER, BLOB, FRAME, SNAPSHOT, CHECKPOINT, END = b"HBFSCE"
 _ORDER: Final = (HEADER, BLOB, FRAME, SNAPSHOT, CHECKPOINT, END)
 _BLOB_BYTES_MAX: Final = 1 << 30
 _ITEM_BYTES_MAX: Final = canon.SIZE_MAX + 1024
+_LARGE: Final = (BLOB, FRAME)  # a frame holds many values, and only each of them is bounded
 
 
 class Exported(NamedTuple):
@@ -126,11 +127,15 @@ def _checkpoints(reader: Reader, world: str) -> Iterator[tuple[str, CheckpointRo
 def export_jsonl(
     reader: Reader,
     world: str,
-    first: int = 1,
+    first: int | None = None,
     last: int | None = None,
     cell: tuple[str, str] | None = None,
 ) -> Iterator[str]:
-    """The lines of the JSONL form, for people and pipes; it cannot be imported."""
+    """The lines of the JSONL form, for people and pipes; it cannot be imported.
+
+    They begin where the journal begins, unless told else; the head line says where that is.
+    """
+    first = floor_of(reader.lineage(world)).seq + 1 if first is None else first
     upto = reader.head(world).seq if last is None else last
     frames = reader.read(world, first - 1, upto)
     for line in export_rows(world, frames, (first, upto), cell):
@@ -155,7 +160,7 @@ def items(path: Path) -> Iterator[tuple[int, bytes]]:
             if len(head) < 9:
                 raise _refused(path, "export.incomplete", "the export ends too early")
             stage = _stage(path, kind, stage)
-            if size > (_BLOB_BYTES_MAX if kind[0] == BLOB else _ITEM_BYTES_MAX):
+            if size > (_BLOB_BYTES_MAX if kind[0] in _LARGE else _ITEM_BYTES_MAX):
                 raise _refused(path, "export.too_large", f"an item of {size} bytes")
             content = file.read(size)
             if len(content) < size:

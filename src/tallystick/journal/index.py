@@ -9,13 +9,15 @@ Cells and intents stand here as records left them; what a live world holds is as
 # tidy: what is kept, how it follows and what can be asked stand side by side.
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import apsw
 
+from tallystick.errors import DiskFull
 from tallystick.journal.base import Reader
 from tallystick.journal.index_rows import put_record
 from tallystick.journal.lineage import floor_of
@@ -165,6 +167,8 @@ class Index:
             self._db.close()
             self._db = self._anew()
             return self.follow(reader, world)
+        except apsw.FullError as why:
+            raise DiskFull("no room for the index", where={"file": str(self._path)}) from why
         return self.applied(world)
 
     def _page(self, reader: Reader, world: str) -> bool:
@@ -173,13 +177,25 @@ class Index:
         page = list(islice(reader.read(world, seq), PAGE_FRAMES))
         if not page:
             return False
-        with self._db as db:
+        with self._atomic() as db:
             for frame in page:
                 for at, record in enumerate(open_frame(frame.body)[3], frame.seq):
                     at_ns = put_record(db, (world, at, at_ns), record)
             row = (world, page[-1].last, page[-1].hash, at_ns)
             db.execute("INSERT OR REPLACE INTO applied VALUES(?, ?, ?, ?)", row)
         return len(page) == PAGE_FRAMES
+
+    @contextmanager
+    def _atomic(self) -> Iterator[apsw.Connection]:
+        """A change that is made whole or not at all."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # without room SQLite has undone it already
+                self._db.execute("ROLLBACK")
+            raise
 
     def _place(self, reader: Reader, world: str) -> tuple[int, int | None]:
         """Where to go on; a history that is not the journal's is forgotten."""
@@ -200,7 +216,7 @@ class Index:
 
     def forget(self, world: str) -> None:
         """Remove all that is here of a world."""
-        with self._db as db:
+        with self._atomic() as db:
             for table in TABLES:
                 db.execute(f"DELETE FROM {table} WHERE world=?", (world,))  # noqa: S608
 

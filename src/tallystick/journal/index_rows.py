@@ -158,10 +158,10 @@ def _released(db: apsw.Connection, world: str, _seq: int, record: IntentReleased
 
 def _forked(db: apsw.Connection, world: str, _seq: int, record: WorldForked) -> None:
     modes: dict[str, str] = record.pending
-    # What is held for a reason of its own keeps it.
+    # What waits for people goes on to wait for them.
     query = (
         "SELECT intent, effect FROM intent WHERE world=? AND status='open'"
-        " AND (hold IS NULL OR hold NOT IN ('approval', 'capacity'))"
+        " AND (hold IS NULL OR hold<>'approval')"
     )
     for intent, effect in list(db.execute(query, (world,))):
         if modes.get(effect, modes.get("*")) == "suspend":
@@ -172,7 +172,7 @@ def _forked(db: apsw.Connection, world: str, _seq: int, record: WorldForked) -> 
 def _restored(db: apsw.Connection, world: str, _seq: int, _record: WorldRestored) -> None:
     query = (
         "UPDATE intent SET hold='restore' WHERE world=? AND status='open'"
-        " AND (hold IS NULL OR hold NOT IN ('approval', 'capacity'))"
+        " AND (hold IS NULL OR hold<>'approval')"
     )
     db.execute(query, (world,))
 

@@ -22,6 +22,7 @@ from tallystick.journal.base import (
     WorkRow,
     WorldRow,
 )
+from tallystick.journal.lineage import owner_at
 from tallystick.journal.refusals import no_snapshot, unknown_world, world_exists, world_has_forks
 from tallystick.journal.tail import Bell, follow
 from tallystick.model.frames import GENESIS, FrameHeader, Sealed
@@ -105,10 +106,10 @@ class MemoryJournal:
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child; its first frame chains to the parent's at the fork point."""
-        self._book(parent)
+        owner = owner_at(self.lineage(parent), at.seq)
         if child in self._books:
             raise world_exists(child)
-        self._books[child] = _Book(Head(at.seq, at.hash, 0), parent)
+        self._books[child] = _Book(Head(at.seq, at.hash, 0), owner)
 
     def begin(self, world: str, base: Head) -> None:
         """Register a world whose journal begins behind a floor."""
@@ -197,7 +198,7 @@ class MemoryJournal:
             del book.blobs[digest]
             del book.added[digest]
         # A snapshot whose document is gone can no longer be opened.
-        book.snapshots = [row for row in book.snapshots if row.document in book.blobs]
+        book.snapshots = [row for row in book.snapshots if row.document not in gone]
         return Swept(len(gone), size)
 
     def close(self) -> None:

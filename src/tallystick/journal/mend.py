@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tallystick.errors import TallyError
 from tallystick.journal.chain import Finding
+from tallystick.journal.lineage import reaches
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import Verdict, verify
 from tallystick.values import canon
@@ -65,9 +66,8 @@ def _mend_blob(journal: SqliteJournal, world: str, digest: bytes, source: Source
     data = None if source is None else source(digest)
     if data is None or canon.digest_of(data) != digest:
         return f"blob {name} is damaged and no sound copy was found; name a backup"
-    owner = next(
-        (r.world for r in journal.lineage(world) if journal.added(r.world, digest) >= 0), world
-    )
+    reach = reaches(journal.lineage(world))
+    owner = next((w for w, upto in reach if 0 <= journal.added(w, digest) <= upto), world)
     try:
         whole = journal.blob(owner, digest) is not None
     except TallyError:

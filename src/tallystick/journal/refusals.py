@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Final
 
-from tallystick.errors import Conflict, JournalCorrupt, Rejected, UnknownName
+import apsw
+
+from tallystick.errors import (
+    Conflict,
+    DiskFull,
+    JournalCorrupt,
+    Rejected,
+    TallyError,
+    UnknownName,
+)
 from tallystick.values import canon
+
+BLOB_DAMAGED: Final = "journal.blob_damaged"
 
 
 def unknown_world(name: str) -> UnknownName:
@@ -59,14 +72,16 @@ def damaged_blob(digest: bytes, why: str) -> JournalCorrupt:
     """Bytes that are not what their name says are never given out."""
     return JournalCorrupt(
         f"blob {digest.hex()} is damaged: {why}",
-        code="journal.blob_damaged",
+        code=BLOB_DAMAGED,
         where={"blob": canon.text_of(digest)},
-        hint="restore it by its hash from a backup: tally doctor --fix",
+        hint="put the same bytes back: PUT W/blobs from a backup",
     )
 
 
-def unwritable(path: Path, why: Exception, code: str) -> Rejected:
-    """A place that somebody named and where this process cannot write."""
+def unwritable(path: Path, why: Exception, code: str) -> TallyError:
+    """A place that somebody named, where this process cannot write or where there is no room."""
+    if isinstance(why, apsw.FullError) or getattr(why, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"no room for {path}", where={"path": str(path)})
     return Rejected(
         f"cannot write to {path}: {getattr(why, 'strerror', None) or why}",
         code=code,

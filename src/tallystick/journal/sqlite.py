@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from uuid import uuid4
 import apsw
 
 from tallystick.errors import DiskFull, SyncFailed
+from tallystick.journal import sqlite_tables as tables
 from tallystick.journal.base import (
     Append,
     CheckpointRow,
@@ -39,7 +40,8 @@ from tallystick.journal.base import (
     TokenRow,
     WorkRow,
 )
-from tallystick.journal.blob_files import sync_folder
+from tallystick.journal.blob_files import spilled, sync_folder
+from tallystick.journal.lineage import owner_at
 from tallystick.journal.refusals import no_snapshot, world_exists, world_has_forks
 from tallystick.journal.sqlite_log import Cut, Log
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
@@ -51,18 +53,6 @@ from tallystick.model.frames import GENESIS, Sealed
 SPILL_BYTES: Final = 1024 * 1024
 MADE_BY: Final = "tallystick"
 TORN: Final = "torn_bytes"  # of the log, that no commit covers and nobody was told of yet
-
-_MOVE: Final = (
-    "UPDATE world SET head_seq=?, head_hash=? WHERE id=? AND epoch=? AND head_seq=? AND head_hash=?"
-)
-_FRAME: Final = (
-    "INSERT INTO frame(world, seq, last, epoch, flushed_ns, hash, body) VALUES(?, ?, ?, ?, ?, ?, ?)"
-)
-_BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
-_SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
-_CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
-_ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
-_WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 # A journal is a reader that writes: the same queries over the one connection that may.
@@ -158,7 +148,20 @@ class SqliteJournal(SqliteReader):
             where={"file": str(self._path)},
         )
 
+    @contextmanager
+    def _atomic(self) -> Iterator[None]:
+        """A change that is made whole or not at all."""
+        with self._writing():
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._undo()
+                raise
+
     def _undo(self) -> None:
+        # Where there is no room SQLite has done it already.
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
@@ -169,8 +172,7 @@ class SqliteJournal(SqliteReader):
         for each in batch:
             self._id(each.world)
         try:
-            with self._writing():
-                self._spill(batch)
+            with self._writing(), self._spilled(batch):
                 self._db.execute("BEGIN IMMEDIATE")
                 outcomes = [self._write(each) for each in batch]
                 self._db.execute("COMMIT")
@@ -188,12 +190,15 @@ class SqliteJournal(SqliteReader):
             number = self._ids[world] = self._place(world).id
         return number
 
-    def _spill(self, batch: tuple[Append, ...]) -> None:
+    def _spilled(self, batch: Sequence[Append]) -> AbstractContextManager[None]:
         """Large blobs become files, whole and synced, before a commit names them."""
-        for each in batch:
-            for digest, data in each.blobs.items():
-                if len(data) > self._spill_bytes:
-                    self.files.write(each.world, digest, data)
+        large = [
+            (each.world, digest, data)
+            for each in batch
+            for digest, data in each.blobs.items()
+            if len(data) > self._spill_bytes
+        ]
+        return spilled(self.files, large)
 
     def _write(self, batch: Append) -> Outcome:
         number = self._id(batch.world)
@@ -201,26 +206,26 @@ class SqliteJournal(SqliteReader):
         last = batch.frames[-1] if batch.frames else None
         head = batch.expect if last is None else Head(last.last, last.hash, epoch)
         run = self._db.execute
-        run(_MOVE, (head.seq, head.hash, number, epoch, seq, digest))
+        run(tables.MOVE, (head.seq, head.hash, number, epoch, seq, digest))
         if self._db.changes() != 1:
             return Fenced(self.head(batch.world))
         many, now = self._db.executemany, self._now_ns()
         many(
-            _FRAME,
+            tables.FRAME,
             ((number, f.seq, f.last, epoch, now, f.hash, f.body) for f in batch.frames),
         )
         spill = self._spill_bytes
         many(
-            _BLOB,
+            tables.BLOB,
             (
                 (number, name, len(data), data if len(data) <= spill else None, seq)
                 for name, data in batch.blobs.items()
             ),
         )
         for row in batch.snapshots:
-            run(_SNAPSHOT, (number, *row[:3], int(row.pinned), row.at_ns))
+            run(tables.SNAPSHOT, (number, *row[:3], int(row.pinned), row.at_ns))
         for checkpoint in batch.checkpoints:
-            run(_CHECKPOINT, (number, *checkpoint))
+            run(tables.CHECKPOINT, (number, *checkpoint))
         self._put_work(number, batch.work)
         return head
 
@@ -292,7 +297,7 @@ class SqliteJournal(SqliteReader):
 
         Nodes share no SQLite file, so a lease here is its epoch and nothing else.
         """
-        with self._writing(), self._db:
+        with self._atomic():
             self._db.execute(
                 "INSERT OR IGNORE INTO world(uuid, base_seq, base_hash, head_seq, head_hash, epoch)"
                 " VALUES(?, 0, ?, 0, ?, 0)",
@@ -310,7 +315,7 @@ class SqliteJournal(SqliteReader):
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child; its first frame chains to the parent's at the fork point."""
-        self._add(child, self._id(parent), at.seq, at)
+        self._add(child, self._id(owner_at(self.lineage(parent), at.seq)), at.seq, at)
 
     def begin(self, world: str, base: Head) -> None:
         """Register a world whose journal begins behind a floor."""
@@ -319,7 +324,7 @@ class SqliteJournal(SqliteReader):
     def _add(self, world: str, parent: int | None, fork_seq: int | None, base: Head) -> None:
         place = (base.seq, base.hash)
         try:
-            with self._writing(), self._db:
+            with self._atomic():
                 self._db.execute(
                     "INSERT INTO world(uuid, parent, fork_seq, base_seq, base_hash, head_seq,"
                     " head_hash, epoch) VALUES(?, ?, ?, ?, ?, ?, ?, 0)",
@@ -330,7 +335,7 @@ class SqliteJournal(SqliteReader):
 
     def set_meta(self, **values: Any) -> None:
         """Note something about the file itself."""
-        with self._writing(), self._db:
+        with self._atomic():
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", values.items())
 
     def set_state(self, world: str, state: str) -> None:
@@ -343,7 +348,7 @@ class SqliteJournal(SqliteReader):
         if children:
             raise world_has_forks(world, children)
         number = self._id(world)
-        with self._writing(), self._db:
+        with self._atomic():
             for table in OWNED:
                 self._db.execute(f"DELETE FROM {table} WHERE world=?", (number,))  # noqa: S608
             self._db.execute("DELETE FROM world WHERE id=?", (number,))
@@ -355,13 +360,13 @@ class SqliteJournal(SqliteReader):
 
     def _change(self, query: str, values: tuple[Any, ...]) -> int:
         """Run one statement in a commit of its own; how many rows it touched."""
-        with self._writing(), self._db:
+        with self._atomic():
             self._db.execute(query, values)
         return self._db.changes()
 
     def alias(self, name: str, world: str) -> None:
         """Let a name mean a world."""
-        self._change(_ALIAS, (name, self._id(world)))
+        self._change(tables.ALIAS, (name, self._id(world)))
 
     def move_alias(self, name: str, to: str, batch: Sequence[Append]) -> list[Outcome]:
         """Append, and in the same commit let a name mean a world and fence those that lose it.
@@ -370,14 +375,13 @@ class SqliteJournal(SqliteReader):
         """
         meant, _ = self._id(to), [self._id(each.world) for each in batch]
         try:
-            with self._writing():
-                self._spill(tuple(batch))
+            with self._writing(), self._spilled(batch):
                 self._db.execute("BEGIN IMMEDIATE")
                 outcomes = [self._write(each) for each in batch]
                 if any(isinstance(outcome, Fenced) for outcome in outcomes):
                     self._db.execute("ROLLBACK")
                     return [Fenced(self.head(each.world)) for each in batch]
-                self._db.execute(_ALIAS, (name, meant))
+                self._db.execute(tables.ALIAS, (name, meant))
                 lost = [each.world for each in batch if each.world != to]
                 for world in lost:
                     self._db.execute("UPDATE world SET epoch=epoch+1 WHERE uuid=?", (world,))
@@ -403,7 +407,7 @@ class SqliteJournal(SqliteReader):
     def put_work(self, world: str, *rows: WorkRow) -> None:
         """Change work without a frame; a settled row goes."""
         number = self._id(world)
-        with self._writing(), self._db:
+        with self._atomic():
             self._put_work(number, rows)
 
     def _put_work(self, number: int, rows: Any) -> None:
@@ -413,11 +417,11 @@ class SqliteJournal(SqliteReader):
                     "DELETE FROM work WHERE world=? AND intent=?", (number, row.intent)
                 )
             else:
-                self._db.execute(_WORK, (number, *row))
+                self._db.execute(tables.WORK, (number, *row))
 
     def add_checkpoint(self, world: str, row: CheckpointRow) -> None:
         """Keep a signed statement about a world."""
-        self._change(_CHECKPOINT, (self._id(world), *row))
+        self._change(tables.CHECKPOINT, (self._id(world), *row))
 
     def pin(self, world: str, seq: int, pinned: bool = True) -> None:
         """Keep a snapshot for ever, or no longer."""
@@ -428,7 +432,7 @@ class SqliteJournal(SqliteReader):
     def drop_snapshots(self, world: str, *seqs: int) -> None:
         """Forget snapshots; their blobs go with the next sweep."""
         rows = [(self._id(world), seq) for seq in seqs]
-        with self._writing(), self._db:
+        with self._atomic():
             self._db.executemany("DELETE FROM snapshot WHERE world=? AND seq=?", rows)
 
     def freshen(self, world: str, digest: bytes) -> None:
@@ -457,34 +461,29 @@ class SqliteJournal(SqliteReader):
         How many frames went; what they name goes with the next sweep.
         """
         number, gone = self._id(world), 0
-        with self._writing(), self._db:
+        with self._atomic():
             run = self._db.execute
             run("DELETE FROM frame WHERE world=? AND last<=?", (number, base.seq))
             gone = self._db.changes()
             run("DELETE FROM snapshot WHERE world=? AND seq<?", (number, base.seq))
             run("UPDATE world SET base_seq=?, base_hash=? WHERE id=?", (*base[:2], number))
-            run(_CHECKPOINT, (number, *mark))
+            run(tables.CHECKPOINT, (number, *mark))
         return gone
 
     def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
         """Remove blobs that are not to be kept: how many went, and how many bytes."""
         number = self._id(world)
-        query = "SELECT hash, size, body IS NULL FROM blob WHERE world=? AND added_seq<?"
+        query = "SELECT hash, size FROM blob WHERE world=? AND added_seq<?"
         found = self._rows(query, (number, 2**62 if before is None else before))
         gone = [row for row in found if row[0] not in keep]
-        with self._writing(), self._db:
-            self._db.executemany(
-                "DELETE FROM blob WHERE world=? AND hash=?", ((number, row[0]) for row in gone)
-            )
-            # A snapshot whose document is gone can no longer be opened.
-            self._db.execute(
-                "DELETE FROM snapshot WHERE world=?1 AND blob NOT IN"
-                " (SELECT hash FROM blob WHERE world=?1)",
-                (number,),
-            )
-        for digest, _, is_file in gone:
-            if is_file:
-                self.files.remove(world, digest)
+        names = [(number, row[0]) for row in gone]
+        with self._atomic():
+            self._db.executemany("DELETE FROM blob WHERE world=? AND hash=?", names)
+            # A snapshot whose document is gone can no longer be opened. (One that is not here may
+            # be with a parent: an import has all blobs of a lineage in its oldest world.)
+            self._db.executemany("DELETE FROM snapshot WHERE world=? AND blob=?", names)
+        query = "SELECT hash FROM blob WHERE world=? AND body IS NULL"
+        self.files.tidy(world, frozenset(row[0] for row in self._rows(query, (number,))))
         return Swept(len(gone), sum(row[1] for row in gone))
 
     # ---- other threads ----------------------------------------------------------------------

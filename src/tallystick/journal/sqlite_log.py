@@ -2,9 +2,9 @@
 
 Theory of operation.
 What was committed stands in the log first, and is copied into the file later.
-Some of it is copied beside the commits whenever much is not in the file yet.
-From `NEAR` on the rest is copied, too, and once nearly nothing is left the log begins anew in the
-same file: that takes a moment, and writing over it is quicker than making it longer again.
+Beside the commits it is copied little by little: who waits for a sync waits for a few pages.
+So from `NEAR` on nearly nothing is left to copy, and the log begins anew in the same file: that
+takes a moment, and writing over it is quicker than making it longer again.
 Over `FULL` it is cut in any case, and those who read are waited for; one who does not end is
 waited for again only when some more has come.
 
@@ -26,9 +26,8 @@ from tallystick.journal.reserve import ROOM_BYTES, room
 
 _MIB: Final = 1024 * 1024
 SOME: Final = 16 * _MIB  # is copied whenever it suits
-MUCH: Final = 4 * _MIB  # is not in the file yet: it is copied beside the commits
 NEAR: Final = 36 * _MIB
-LEFT: Final = _MIB // 2  # so little is not in the file: beginning anew takes a moment
+LEFT: Final = _MIB // 4  # is not in the file yet: more is copied, and less is a moment's work
 STEP: Final = _MIB  # more, before a moment without readers is looked for again
 FULL: Final = 48 * _MIB  # so that it stays under 64 while it is cut
 AGAIN: Final = 8 * _MIB  # more, before a reader is waited for a second time
@@ -96,8 +95,8 @@ class Log:
 
     @property
     def waits(self) -> bool:
-        """True when much of it is not in the file yet, or the rest before it can begin anew."""
-        return self.bytes - self._home > (MUCH if self.bytes <= NEAR else LEFT)
+        """True when some of it is to be copied into the file beside the next commits."""
+        return self.bytes - self._home > LEFT
 
     @property
     def due(self) -> bool:

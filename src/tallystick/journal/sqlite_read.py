@@ -238,8 +238,11 @@ class SqliteReader:
 
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
         """Digest and size of every blob of the world's own, in order of digest."""
-        query = "SELECT hash, size FROM blob WHERE world=? ORDER BY hash"
-        return self._rows(query, (self._place(world).id,))
+        query = "SELECT hash, size FROM blob WHERE world=? AND hash>? ORDER BY hash LIMIT ?"
+        number, last = self._place(world).id, b""
+        while page := list(self._rows(query, (number, last, _STRETCH))):
+            yield from page
+            last = page[-1][0]
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes; None for those that are damaged."""

@@ -58,6 +58,19 @@ CREATE TABLE token(
 # What a world owns: all of it goes when the world goes.
 OWNED: Final = ("alias", "frame", "blob", "snapshot", "checkpoint", "work")
 
+# What is written to them.
+MOVE: Final = (
+    "UPDATE world SET head_seq=?, head_hash=? WHERE id=? AND epoch=? AND head_seq=? AND head_hash=?"
+)
+FRAME: Final = (
+    "INSERT INTO frame(world, seq, last, epoch, flushed_ns, hash, body) VALUES(?, ?, ?, ?, ?, ?, ?)"
+)
+BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
+SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
+CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
+WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
 
 def connect(path: Path, *, vfs: str | None = None, readonly: bool = False) -> apsw.Connection:
     """A connection to a file of a format that this release knows; a new file is made."""

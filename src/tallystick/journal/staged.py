@@ -1,41 +1,62 @@
 """Staged blobs: what the kernel has put and no commit has made durable yet.
 
 The world runs ahead of the disk; it must be able to read what it has just written.
+The nodes of a snapshot to come are put early: nothing names them yet, so they go a few with each
+commit, and whoever waits for one does not wait for all of them.
 """
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 from tallystick.journal.base import History
+
+EARLY: Final = 24  # of those that nothing names, with a lone frame: it takes half as long again
 
 
 class StagedBlobs:
     """The blob store of one live world: staged first, then the journal."""
 
-    __slots__ = ("_journal", "_staged", "world")
+    __slots__ = ("_early", "_journal", "_staged", "world")
 
     def __init__(self, journal: History, world: str) -> None:
         self._journal = journal
         self._staged: dict[bytes, bytes] = {}
+        self._early: dict[bytes, bytes] = {}
         self.world = world
 
     def get(self, digest: bytes) -> bytes | None:
         """The bytes behind a digest."""
         data = self._staged.get(digest)
+        if data is None:
+            data = self._early.get(digest)
         return data if data is not None else self._journal.blob(self.world, digest)
 
     def put(self, digest: bytes, data: bytes) -> None:
         """Stage bytes for the next commit."""
         self._staged[digest] = data
 
+    def put_early(self, digest: bytes, data: bytes) -> None:
+        """Stage bytes for some commit before the one that names them."""
+        self._early[digest] = data
+
     def waiting(self) -> int:
         """How many wait for a commit, or for the end of one."""
-        return len(self._staged)
+        return len(self._staged) + len(self._early)
 
-    def taken(self) -> dict[bytes, bytes]:
-        """What the next commit must hold; it stays readable here until `forget`."""
-        return dict(self._staged)
+    def taken(self, frames: int, *, whole: bool) -> dict[bytes, bytes]:
+        """What a commit of so many frames must hold; it stays readable here until `forget`.
+
+        A few of those that were put early go with it; all go with a snapshot, which names them.
+        """
+        early = self._early.items()
+        some = early if whole else islice(early, max(EARLY, frames))
+        return {**dict(some), **self._staged}
 
     def forget(self, digests: dict[bytes, bytes]) -> None:
         """These are durable now."""
+        staged, early = self._staged, self._early
         for digest in digests:
-            self._staged.pop(digest, None)
+            staged.pop(digest, None)
+            early.pop(digest, None)

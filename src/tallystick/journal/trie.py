@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
 from tallystick.kernel.leaves import beside_of, read_blob
-from tallystick.values import canon
+from tallystick.values import large
 
 
 def missing_below(
@@ -14,7 +14,7 @@ def missing_below(
 ) -> Iterator[bytes]:
     """The digests below a snapshot's document that are not there; `seen` is not looked at again."""
     seen = {} if seen is None else seen
-    raw = canon.decode(read_blob(blobs, document))
+    raw = large.decode(read_blob(blobs, document))
     for name, root in raw["roots"].items():
         yield from _below(root, name.startswith("cell:"), blobs, (present, seen))
 

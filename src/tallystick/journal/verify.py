@@ -17,7 +17,7 @@ from tallystick.errors import TallyError
 from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
-from tallystick.journal.lineage import floor_of, oldest
+from tallystick.journal.lineage import floor_of, oldest, reaches
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
@@ -95,7 +95,7 @@ class _Check:
         self.floor = floor_of(self.line)
         self.findings: list[Finding] = []
         self.blobs = {"checked": 0, "missing": 0, "bad": 0}
-        self.present = _Present(reader, [row.world for row in self.line])
+        self.present = _Present(reader, reaches(self.line))
 
     def run(self, copies: list[CheckpointRow], keys: dict[str, bytes]) -> Verdict:
         """Everything in turn; each part adds what it finds."""
@@ -152,7 +152,8 @@ class _Check:
 
     def _check_blobs(self, world: str) -> None:
         for digest, data in self.reader.contents(world):
-            self.present.seen[digest] = None
+            if world == self.world:
+                self.present.seen[digest] = None
             self.blobs["checked"] += 1
             if data is None:
                 self.blobs["bad"] += 1
@@ -257,18 +258,22 @@ class _Check:
 
 
 class _Present:
-    """The blobs of a lineage; one that came after they were listed is looked up."""
+    """The blobs that a world reads; those of its parents, and what came since, are looked up."""
 
-    def __init__(self, reader: Reader, worlds: list[str]) -> None:
+    def __init__(self, reader: Reader, reach: list[tuple[str, int]]) -> None:
         self.seen: dict[bytes, None] = {}
         self._reader = reader
-        self._worlds = worlds
+        self._reach = reach
 
     def __contains__(self, digest: object) -> bool:
         assert isinstance(digest, bytes), "blobs are named by digests"
         if digest in self.seen:
             return True
-        return any(self._reader.added(world, digest) >= 0 for world in self._worlds)
+        added = self._reader.added
+        if any(0 <= added(world, digest) <= upto for world, upto in self._reach):
+            self.seen[digest] = None
+            return True
+        return False
 
 
 def folded(reader: Reader, world: str, upto: int | None = None) -> World:
