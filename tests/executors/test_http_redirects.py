@@ -113,3 +113,16 @@ def test_a_redirect_does_not_leave_tls() -> None:
 
 async def _here(_host: str, _port: int) -> list[str]:
     return ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("place", ["http://[::1", "http://[bad]/", "//[x"])
+def test_a_redirect_to_what_is_no_url_is_refused(place: str) -> None:
+    """X-24: what a server names as the next place may be anything; it is no crash of ours."""
+
+    async def run() -> None:
+        async with serving(lambda _: Answer(302, (("location", place),))) as site:
+            got = await perform(asking(f"http://127.0.0.1:{site.port}/", redirects=2))
+        assert (got.kind, got.code) == ("scope", "http.refused")
+        assert len(site.asked) == 1
+
+    asyncio.run(run())

@@ -139,7 +139,7 @@ def main(files):
 
 
 SHARERS = """
-import os
+import os, time
 def main(count, each):
     holds, told = os.pipe()
     over, end = os.pipe()
@@ -153,6 +153,7 @@ def main(count, each):
             os._exit(0)
     for _ in range(count):
         os.read(holds, 1)
+    time.sleep(1)  # somebody looks some times a second
     os.close(end)
     for _ in range(count):
         os.wait()

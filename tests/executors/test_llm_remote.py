@@ -1,5 +1,6 @@
 """`llm.generate` over the wire: real servers on loopback speak each dialect, well and badly."""
 
+# tidy: every way in which a service speaks, well and badly.
 from __future__ import annotations
 
 import asyncio
@@ -280,3 +281,45 @@ def test_a_key_that_is_not_bound_settles_before_any_contact(tmp_path: Path) -> N
     got, _, asked = asyncio.run(ask(sse(OPENAI), ports=with_keys(tmp_path, {}), settings=settings))
     assert (got.kind, got.code) == ("auth", "secret.unbound")
     assert asked == []
+
+
+def halves(*pieces: str) -> Answer:
+    events: list[Any] = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+    return sse([*events, {"choices": [{"delta": {}, "finish_reason": "stop"}]}])
+
+
+def test_a_letter_may_come_in_two_halves() -> None:
+    """K-27: a service that counts in 16 bits cuts an emoji in two; alone, a half is a mark."""
+    blobs = MemoryBlobs()
+    got, heard, _ = asyncio.run(ask(halves("so \ud83d", "\ude00 far"), blobs=blobs))
+    assert got["text"] == "so \N{GRINNING FACE} far"
+    assert "".join(told["text"] for _, told in heard.frames) == got["text"]
+    assert json.loads(blobs.held[got["output_ref"]])["content"] == got["text"]
+    cut, heard, _ = asyncio.run(ask(halves("so \ud83d")))
+    assert cut["text"] == "so \N{REPLACEMENT CHARACTER}"
+    assert "".join(told["text"] for _, told in heard.frames) == cut["text"]
+
+
+ODD_STREAMS = {
+    "packed, but not so": Answer(headers=(("content-encoding", "gzip"),), body=b"data: {}\n\n"),
+    "nested without end": sse([], end=f"data: {'[' * 100_000}\n\n"),
+    "without an end to count": sse(OPENAI, end='data: {"usage": {"prompt_tokens": 1e999}}\n\n'),
+}
+
+
+@pytest.mark.parametrize("name", ODD_STREAMS)
+def test_a_stream_that_nobody_can_read_is_a_failure_of_the_service(name: str) -> None:
+    """F9: encoding, depth and numbers are the service's own choice, and no crash of ours."""
+    got, _, _ = asyncio.run(ask(ODD_STREAMS[name]))
+    assert got.code in ("llm.cut", "llm.bad_stream")
+
+
+@pytest.mark.invariant("I41")
+def test_a_refusal_that_ends_in_the_key_ends_before_it(tmp_path: Path) -> None:
+    """06 section 5: of what a service answers the beginning is told, and no half of the key."""
+    ports = ExecutorPorts(tmp_path, Bindings(tmp_path, {"MINE": KEY}), lambda: 0)
+    answer = Answer(401, body=b"x" * 490 + KEY.encode())
+    got, _, _ = asyncio.run(ask(answer, ports=ports, settings={"api_key": "env:MINE"}))
+    assert got.code == "llm.status_401"
+    assert "x" * 490 in got.message
+    assert KEY[:6] not in got.message

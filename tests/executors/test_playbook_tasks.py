@@ -1,5 +1,6 @@
 """Tasks of playbooks in a real node: models, stores and databases, and who is not there."""
 
+# tidy: every tool of a task, served and not.
 from __future__ import annotations
 
 import asyncio
@@ -15,6 +16,7 @@ from tallystick.executors import playbook_tools
 from tallystick.executors.base import Failed, Ok, Outcome
 from tallystick.executors.file import FileExecutor, FileSettings
 from tallystick.executors.playbook_files import WRITE, Appends
+from tallystick.node.attempt import Shelf
 from tallystick.playbooks.tasks import Perform
 from tests.executors.attempts import job_of, no_report
 from tests.executors.jobs import MemoryBlobs, job
@@ -263,3 +265,58 @@ def test_an_append_to_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert not isinstance(found, Ok)
     assert found.code == "file.link"
     assert not (tmp_path / "elsewhere").exists()
+
+
+UNKEPT = {
+    "a number of a hundred bits": "10 ** 30",
+    "half a letter": "chr(0xd83d)",
+    "too many layers": "__import__('functools').reduce(lambda made, _: [made], range(80), 1)",
+}
+
+
+@pytest.mark.parametrize("name", UNKEPT)
+def test_a_result_that_cannot_be_kept_is_an_error_of_its_task(tmp_path: Path, name: str) -> None:
+    """07 section 5: what no document can hold is told to the policy; no worker is lost over it."""
+    text = pipeline(
+        ("odd", f'kind: python, code: "result = {UNKEPT[name]}"'),
+        ("even", "kind: python, code: 'result = 1'"),
+    )
+    found = play(tmp_path, text, ("python",), python={"isolation": "rlimits"})
+    assert found.status == "success", str(found.net["failures"])
+    assert found.ctx == {"odd": "task.result", "even": 1}
+
+
+@pytest.mark.parametrize(
+    "body", ['{"n": 1e999}', f'{{"n": {10**30}}}', '["\\ud83d"]', "[" * 99_999]
+)
+def test_an_answer_that_cannot_be_kept_is_a_text(body: str) -> None:
+    """07 section 5: a body that is JSON, but no document, comes as it stands there."""
+    value = {"status": 200, "headers": {}, "body": body.encode(), "body_ref": None}
+    outcome = playbook_tools.http_outcome(job("sys/playbook.step@1", {}), value)
+    assert outcome["result"]["data"] == body
+
+
+def test_what_is_no_name_of_a_result_is_unknown() -> None:
+    """07 section 5: a text as long as a hash that is none is an error of the task."""
+    act = Perform("a", "artifact", {}, {"result_ref": "x" * 71}, 1, 1, None)
+    blobs = Shelf("w", lambda world, digest: None)
+    step = job("sys/playbook.step@1", {}, blobs=blobs)
+    outcome = playbook_tools.artifact_outcome(step, act)
+    assert outcome["error"]["code"] == "artifact.unknown"
+    other = act._replace(args={"result_ref": blobs.put(b"no document")})
+    outcome = playbook_tools.artifact_outcome(step, other)
+    assert outcome["error"]["code"] == "artifact.no_result"
+
+
+def test_inputs_of_another_kind_are_an_error_of_their_task(tmp_path: Path) -> None:
+    """07 section 5: what a template makes is known late; the policy is told, no worker is lost."""
+    url = "url: 'http://127.0.0.1:1/'"
+    text = pipeline(
+        ("query", f"kind: http, {url}, params: '{{{{ [1, 2] }}}}'"),
+        ("heads", f"kind: http, {url}, headers: '{{{{ 7 }}}}'"),
+        ("words", "kind: llm, model: m, prompt: hi, max_tokens: '{{ \"many\" }}'"),
+        ("even", "kind: noop"),
+    )
+    found = play(tmp_path, text, ("http", "llm"))
+    assert found.status == "success", str(found.net["failures"])
+    assert {found.ctx[name] for name in ("query", "heads", "words")} == {"task.inputs"}

@@ -112,3 +112,17 @@ def test_only_places_become_numbers(text: str) -> None:
     """04 section 6: quotes, casts, slices and lone colons stay; an open quote is the engine's."""
     wanted, args = PLACES[text]
     assert numbered(Query(text, args, False, None, 10, 1000)) == (wanted, (1,))
+
+
+UNBOUND = {
+    "a name without a value": ("SELECT :a, :b", {"a": 1}, "sql.invalid"),
+    "a number that the engine has not": ("SELECT ?", [2**63], "sql.args"),
+}
+
+
+@pytest.mark.parametrize("name", UNBOUND)
+def test_a_value_that_cannot_be_bound_is_told(folder: Path, name: str) -> None:
+    """04 section 6: what the statement lacks, or SQLite cannot hold, is an error of the asker."""
+    text, args, code = UNBOUND[name]
+    found = failed(sql(folder), job_of(QUERY, asked(text, args)))
+    assert (found.kind, found.code) == ("client_error", code)

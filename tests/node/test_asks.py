@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tallystick.errors import Conflict, Forbidden, Rejected, SchemaMismatch, TallyError
+from tallystick.errors import (
+    Conflict,
+    Forbidden,
+    JournalCorrupt,
+    Rejected,
+    SchemaMismatch,
+    TallyError,
+)
 from tallystick.kernel.inputs import Submit
 from tallystick.model.cells import CellId
 from tallystick.node.asks import Reply
@@ -218,5 +225,33 @@ def test_a_world_that_is_removed_asks_nobody(tmp_path: Path) -> None:
         await other.asked("b")
         await desk.node.remove("other")
         assert list(desk.node.asks.open) == [(desk.world, kept)]
+
+    at_desk(tmp_path, main)
+
+
+def test_an_ask_that_ends_while_its_world_stands_still_ends_later(tmp_path: Path) -> None:
+    """04 section 6: its end cannot be written just then; it is as soon as the world goes on."""
+
+    async def main(desk: Desk) -> None:
+        node = desk.node
+        driver = node.engine.worlds[desk.world].driver
+        await desk.wonder("a", expires_at_ns=node.clock.now_ns() + 300_000_000)
+        await node.on_kernel(lambda: driver.stop(JournalCorrupt("lost", where={"row": 1})))
+        await asyncio.sleep(0.6)
+        await node.on_kernel(lambda: setattr(driver, "stopped", None))
+        assert await asyncio.wait_for(desk.said("a"), 20) == "failed: ask.expired"
+
+    at_desk(tmp_path, main)
+
+
+def test_an_answer_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    """04 section 6: a number of a hundred bits is no answer; the ask waits for a better one."""
+
+    async def main(desk: Desk) -> None:
+        intent = await desk.asked("a")
+        why = await desk.refused(intent, Reply("eva", "yes", answer={"n": 10**30}))
+        assert isinstance(why, SchemaMismatch)
+        assert await desk.node.asks.answer(desk.world, intent, Reply("eva", "yes")) > 0
+        assert await desk.said("a") == "eva: yes"
 
     at_desk(tmp_path, main)

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import apsw
+
+from tallystick.errors import DiskFull
 from tallystick.executors.base import Failed, Job, Ok, Outcome
 from tallystick.kernel.inputs import Operate
 from tallystick.node.node import Node
 from tests import orders
+from tests.journal.watched import Deed, watched
 from tests.node.rig import Bank, config, phase, placed, running
 
 HOUR_NS = 3_600_000_000_000
@@ -59,3 +63,45 @@ def _flaky() -> Callable[[Job], Awaitable[Outcome]]:
         return closed if len(asked) == 1 else Ok({"ref": "pay"})
 
     return act
+
+
+# tidy: two lives of a node.
+def test_a_full_disk_does_not_hold_the_time_of_a_world(tmp_path: Path) -> None:
+    """X-14: what ran ahead of a full disk is folded again from it; the world that comes back goes
+    on in its own time, does not wait for the wall to come up to it, and stays with who holds it.
+    """
+
+    async def before() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            given = placed(node, "o-1")
+            later = given.sample._replace(now_ns=given.sample.now_ns + HOUR_NS)
+            await node.one(world, given._replace(sample=later))
+
+    async def after() -> None:
+        with watched() as vfs:
+            async with running(config(tmp_path), Bank(), vfs=vfs.name) as node:
+                world = node.resolve("main")
+                assert await node.quiet(world, 60_000)
+                vfs.judge = _full
+                (told,) = await node.offer(world, placed(node, "o-2"))
+                assert isinstance(told, DiskFull)
+                async with node.held(world):
+                    await node.on_kernel(node.engine.worlds[world].again)
+                    assert node.engine.worlds[world].driver.held
+                assert not await node.on_kernel(lambda: node.engine.worlds[world].driver.held)
+                vfs.judge = lambda _deed: None
+                node.engine.call(node.engine.writable)
+                await node.one(world, placed(node, "o-3"))
+                first_ns = await logical_ns(node, world)
+                await asyncio.sleep(0.2)
+                await node.one(world, placed(node, "o-4"))
+                assert await logical_ns(node, world) - first_ns > 100_000_000
+
+    asyncio.run(asyncio.wait_for(before(), 120))
+    asyncio.run(asyncio.wait_for(after(), 120))
+
+
+def _full(deed: Deed) -> None:
+    if deed.what == "write":
+        raise apsw.FullError("no space left")

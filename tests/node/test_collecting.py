@@ -127,3 +127,22 @@ def test_what_is_decided_and_not_durable_is_seen(tmp_path: Path) -> None:
             assert await node.on_kernel(lambda: node.engine.ahead(hosted)) == []
 
     asyncio.run(asyncio.wait_for(main(), 240))
+
+
+@pytest.mark.clause("K-44")
+def test_the_grace_is_measured_by_one_clock(tmp_path: Path) -> None:
+    """F6: the wall clock was a year ahead when the node started, and is right again: what was just
+    uploaded has its grace all the same.
+    """
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            node.clock._offset_ns += 365 * 86_400 * 10**9  # a node does not see a step of the wall
+            world = await node.create("main", orders.bundle())
+            await order(node, world, "before")
+            young = await orphan(node, world, "just uploaded")
+            await order(node, world, "after")
+            await collecting.collect(node, world, dry_run=False)
+            assert await there(node, world, young)
+
+    asyncio.run(asyncio.wait_for(main(), 120))

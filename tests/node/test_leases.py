@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.errors import TallyError
+from tallystick.errors import JournalCorrupt, TallyError
 from tallystick.journal.base import Reader
 from tallystick.kernel.inputs import Progress
 from tallystick.node.driver import Deferred
@@ -16,7 +16,9 @@ from tallystick.node.leases import Lease
 from tallystick.node.node import Node
 from tallystick.values import canon
 from tests import orders
+from tests.journal.watched import watched
 from tests.node.rig import phase, placed, running
+from tests.node.test_faults import calm, no_room
 from tests.node.test_work import WISH, anywhere, brought, go, pooled, trusted
 
 
@@ -127,3 +129,39 @@ def test_a_restart_takes_no_settled_job_for_a_leased_one(tmp_path: Path) -> None
 
     leasing(tmp_path, main)
     go(again())
+
+
+def test_a_lease_that_cannot_be_written_binds_nobody(tmp_path: Path) -> None:
+    """N-23: a worker that is refused on a full disk has no job; the next one gets it at once."""
+
+    async def run() -> None:
+        with watched() as vfs:
+            async with running(pooled(tmp_path), vfs=vfs.name) as node:
+                world = await trusted(node)
+                await node.offer(world, placed(node, "o-1"))
+                while not node.work.pools():  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.01)
+                vfs.judge = no_room
+                with pytest.raises(TallyError):
+                    await node.work.lease(WISH, anywhere)
+                vfs.judge = calm
+                assert node.work.running() == {}
+                (job,) = await node.work.lease(WISH._replace(worker="w-2", wait_ms=0), anywhere)
+                assert job["attempt"] == 1
+
+    go(run())
+
+
+def test_a_lease_that_ends_while_its_world_stands_still_is_lost_later(tmp_path: Path) -> None:
+    """N-23: the next attempt cannot be journaled just then; it is once the world goes on."""
+
+    async def main(node: Node, world: str) -> None:
+        (first,) = await node.work.lease(WISH._replace(lease_ms=300), anywhere)
+        driver = node.engine.worlds[world].driver
+        await node.on_kernel(lambda: driver.stop(JournalCorrupt("lost", where={"row": 1})))
+        await asyncio.sleep(1)
+        await node.on_kernel(lambda: setattr(driver, "stopped", None))
+        (job,) = await node.work.lease(WISH._replace(worker="w-2"), anywhere)
+        assert (first["attempt"], job["attempt"]) == (1, 2)
+
+    leasing(tmp_path, main)

@@ -153,3 +153,26 @@ def test_a_damaged_index_is_made_again_and_said(tmp_path: Path) -> None:
     assert place < head
     (said,) = [line for line in lines(tmp_path / ".tally") if line["code"] == "index.rebuilt"]
     assert said["level"] == "warning"
+
+
+def test_readers_who_leave_are_not_remembered(tmp_path: Path) -> None:
+    """I42: of a calm world nobody is told for hours, and who came and went leaves nothing there."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            head = node.feed.head(world)
+
+            async def read() -> None:
+                async for _ in node.feed.subscribe(world, head):
+                    raise AssertionError("nothing happens here")
+
+            for _ in range(20):
+                reader = asyncio.create_task(read())
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                reader.cancel()
+                await asyncio.wait({reader})
+            assert node.feed._channels[world].waiters == []
+
+    go(main())

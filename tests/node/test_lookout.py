@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tallystick.errors import Conflict, Rejected
 from tallystick.kernel.inputs import Submit
 from tallystick.reactions import ids
 from tallystick.reactions.observation import Request
@@ -202,3 +203,68 @@ def test_two_workspaces_of_a_world_are_counted_apart(tmp_path: Path) -> None:
             assert f'tally_reaction_queue_depth{{workspace="{each.kept.workspace_id}"}} 0' in gauges
 
     watched(tmp_path, main, copier=COPIER)
+
+
+def test_a_command_that_no_event_can_hold_is_refused_and_the_watching_goes_on(
+    tmp_path: Path,
+) -> None:
+    """F-05: no document holds its arguments; who asked is told, and the next one is served."""
+
+    async def main(here: Scene) -> None:
+        odd = Request("asked", b"", args={"n": 10**30}, key="k1")
+        with pytest.raises(Rejected):
+            await asyncio.wait_for(here.lookout.command(odd), 20)
+        found = await asyncio.wait_for(here.lookout.command(Request("asked", b"", key="k2")), 20)
+        assert len(found) == 1
+
+    watched(tmp_path, main, asked=ASKED)
+
+
+def test_a_directory_of_a_removed_world_is_free(tmp_path: Path) -> None:
+    """08 section 3: it belongs to nobody then, nobody watches it, and another world may take it."""
+
+    async def main(here: Scene) -> None:
+        node, lookout = here.node, here.lookout
+        await node.remove(node.name_of(here.world))
+        assert node.watching.lookouts == node.watching.workspaces.rows == {}
+        assert all(task.done() for task in lookout._tasks)
+        other = await scene(node, here.folder)
+        await other.add()
+        assert [kept.world for kept in node.watching.workspaces.rows.values()] == [other.world]
+
+    watched(tmp_path, main, asked=ASKED)
+
+
+def test_a_scan_of_a_directory_that_is_given_up_is_refused(tmp_path: Path) -> None:
+    """F-05: nobody looks any more, so who waits for a look is told and does not wait for ever."""
+
+    async def main(here: Scene) -> None:
+        async with here.node.governing._closed(here.world):
+            here.write("a.txt", "1")
+            scanned = asyncio.create_task(here.lookout.scan())
+            await here.until(lambda: here.lookout.fault)
+            await here.node.watching.remove(here.kept)
+            with pytest.raises(Conflict) as caught:
+                await asyncio.wait_for(scanned, 20)
+        assert caught.value.code == "workspace.not_watched"
+
+    watched(tmp_path, main, asked=ASKED)
+
+
+def test_a_shared_log_that_cannot_be_read_is_said_and_tried_again(tmp_path: Path) -> None:
+    """F4: a disk that refuses a file for a while does not end the watching."""
+
+    async def run() -> None:
+        async with noded(tmp_path / "data") as node:
+            here = await scene(node, tmp_path / "ws", asked=ASKED)
+            await here.add(shared=True)
+            log = here.folder / ".tally/stamps.log"
+            log.unlink(missing_ok=True)
+            log.mkdir()
+            here.write("a.txt", "1")
+            await here.until(lambda: here.lookout.fault)
+            log.rmdir()
+            await asyncio.wait_for(here.lookout.scan(), 20)
+            assert b"a.txt" in here.lookout.watcher.known
+
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tallystick.errors import BlobLost
 from tallystick.journal.base import Append, Outcome
+from tallystick.journal.staged import EARLY, StagedBlobs
+from tallystick.kernel.machine import submit
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.roots import state_root
-from tallystick.kernel.snapshot import prepare
+from tallystick.kernel.snapshot import Put, prepare
 from tallystick.kernel.world import World
 from tallystick.node import collecting
 from tallystick.node.driver import Look, Ticket
 from tallystick.node.node import Node
 from tallystick.values import canon
 from tests import orders
-from tests.node.rig import Bank, config, placed, running
+from tests.node.rig import Bank, config, phase, placed, running
 from tests.node.test_collecting import orphan, there
 
 NONE = {"blob_grace": "0s", "snapshots": 1}
@@ -38,7 +41,7 @@ async def snapped(node: Node, world: str) -> None:
 
 def wholly(world: World) -> int:
     """Prepare all there is; how many stores are ahead then."""
-    while prepare(world, 1, 1):
+    while prepare(world, 1, 1, world.blobs.put):
         pass
     return sum(store.ahead is not None for store in world.stores().values())
 
@@ -49,8 +52,6 @@ def test_a_flood_prepares_its_snapshots(tmp_path: Path) -> None:
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 1200})
         async with running(settings, Bank()) as node:
-            snaps = node.engine._snaps
-            snaps._rhythm = snaps._rhythm._replace(prepared=16)
             world = await node.create("main", orders.bundle())
             live = node.engine.worlds[world].driver.world
             ahead = 0
@@ -73,7 +74,7 @@ async def largest(folder: Path, *, whole: bool) -> int:
     settings = config(folder, node={"snapshot_every": 2000})
     async with running(settings, Bank()) as node:
         snaps = node.engine._snaps
-        snaps._rhythm = snaps._rhythm._replace(prepared=16)
+        snaps._rhythm = snaps._rhythm._replace(prepared=4)
         if whole:
             snaps._prepared = lambda hosted, least: False  # type: ignore[method-assign]  # the defect
         counts: list[int] = []
@@ -130,6 +131,53 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+async def early(folder: Path) -> list[int]:
+    """Prepare all of a snapshot: how many of its nodes wait, before and after three commits."""
+    async with running(config(folder, node={"snapshot_every": 100_000}), Bank()) as node:
+        world = await node.create("main", orders.bundle())
+        await send(node, world, 0, 100)
+        assert await node.quiet(world, 60_000)
+        hosted = node.engine.worlds[world]
+
+        def commits() -> list[int]:
+            blobs = hosted.driver.blobs
+            live = hosted.driver.world
+            while prepare(live, 16, 16, blobs.put_early):
+                pass
+            waiting = [blobs.waiting()]
+            while len(waiting) < 4:
+                hosted.driver.stage(submit(live, placed(node, f"more-{len(waiting)}")))
+                node.engine._commits.cut(calm=True)
+                waiting.append(blobs.waiting())
+            return waiting
+
+        left = await node.on_kernel(commits)
+        assert await node.quiet(world, 60_000)
+        await node.snapshot(world)
+        root = await node.look(world, state_root)
+    async with running(config(folder), Bank()) as node:
+        assert await node.look(world, state_root) == root
+        assert None not in [await phase(node, world, f"o-{number}") for number in range(100)]
+    return left
+
+
+@pytest.mark.invariant("I42")
+def test_nodes_that_nothing_names_go_a_few_with_each_commit(tmp_path: Path) -> None:
+    """AT-32: whoever waits for a commit waits for some nodes of a snapshot, not for all of them."""
+    left = asyncio.run(early(tmp_path))
+    assert left[0] > 4 * EARLY
+    assert [before - after for before, after in pairwise(left)] == [EARLY] * 3
+
+
+def test_a_snapshot_without_its_early_nodes_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control: nodes left behind by the commit that names them are missing at the next start."""
+    monkeypatch.setattr(StagedBlobs, "taken", lambda blobs, _frames, whole: dict(blobs._staged))
+    with pytest.raises(BlobLost):
+        asyncio.run(early(tmp_path))
+
+
 @pytest.mark.invariant("I42")
 def test_a_flood_does_not_outrun_an_overdue_snapshot(tmp_path: Path) -> None:
     """W10: while much of it waits for the disk, new events go between commits, a few at a time."""
@@ -168,11 +216,11 @@ def test_lost_bytes_met_while_preparing_stop_one_world(
     """F4: the world stops alone, its neighbour goes on, and so does it once the bytes are back."""
     lost: list[str] = []
 
-    def prepared(live: World, most: int, least: int, *, hurry: bool) -> bool:
+    def prepared(live: World, most: int, least: int, put: Put, *, hurry: bool) -> bool:
         if live.id not in lost and live.id == hurt[0]:
             lost.append(live.id)
             raise BlobLost("gone for a moment", where={"blob": hurt[1]})
-        return prepare(live, most, least, hurry=hurry)
+        return prepare(live, most, least, put, hurry=hurry)
 
     hurt = ["", ""]
     monkeypatch.setattr("tallystick.node.hosted.prepare", prepared)

@@ -72,3 +72,18 @@ def test_settings_that_nobody_can_serve_stop_the_start(
     with pytest.raises(TallyError) as caught:
         go(main())
     assert caught.value.code == code
+
+
+NONE = [({name: {"slots": 0}}, f"{name}.slots") for name in ("http", "file", "sql", "playbook")]
+
+
+@pytest.mark.parametrize(
+    ("given", "key"), [*NONE, ({"timer": {"catchup_rate": 0}}, "timer.catchup_rate")]
+)
+def test_an_executor_that_may_do_nothing_is_refused(
+    tmp_path: Path, given: dict[str, Any], key: str
+) -> None:
+    """04 section 8: nothing would ever be performed, or the node break; the setting is named."""
+    with pytest.raises(TallyError) as caught:
+        config(tmp_path, executors=given)
+    assert (caught.value.code, caught.value.where) == ("config.type", {"key": f"executors.{key}"})

@@ -16,7 +16,7 @@ from tallystick.modules.python import PythonRunner
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tests import orders
-from tests.node.rig import Bank, config, placed
+from tests.node.rig import Bank, config, phase, placed, running
 
 
 def modules(_blobs: object) -> PythonRunner:
@@ -79,3 +79,22 @@ def test_when_time_is_over_no_snapshot_is_begun(
     more, found = asyncio.run(asyncio.wait_for(main(), MANY_S))
     assert more >= 0
     assert found is signed
+
+
+def test_a_checkpoint_that_finds_no_room_does_not_hinder_a_stop(tmp_path: Path) -> None:
+    """I44, F3: the file of checkpoints is a copy: what cannot be written to it keeps no node from
+    letting go of its folder, whole.
+    """
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await node.one(world, placed(node, "o-1"))
+            assert await node.quiet(world, 60_000)
+            node.files.checkpoints.mkdir()  # nobody can write to it
+        async with running(config(tmp_path), Bank()) as node:
+            assert await phase(node, world, "o-1") == "paid"
+            rows = await node.read(lambda reader: reader.checkpoints(world))
+            assert rows, "the journal keeps it"
+
+    asyncio.run(asyncio.wait_for(main(), 120))

@@ -43,13 +43,15 @@ async def trusted(node: Node, progress: str | None = None) -> str:
     return world
 
 
-def brought(world: str, job: dict[str, Any], pair: KeyPair = WORKER) -> Brought:
+def brought(
+    world: str, job: dict[str, Any], pair: KeyPair = WORKER, ref: str = "far away"
+) -> Brought:
     receipt = Receipt(
         world=world,
         intent=canon.raw_of(job["intent"]),
         effect=job["effect"],
         status="ok",
-        payload=canon.encode({"ref": "far away"}),
+        payload=canon.encode({"ref": ref}),
         executor="payments",
         attempt=job["attempt"],
         started_ns=1,
@@ -177,5 +179,28 @@ def test_a_strange_key_settles_nothing(tmp_path: Path) -> None:
             answer = await node.work.receipt(node.work.find(job["lease"]), given)
             assert (answer.kind, answer.detail) == ("dropped", "untrusted_key")
             assert await phase(node, world, "o-1") == "charging"
+
+    go(main())
+
+
+@pytest.mark.clause("N-23")
+def test_a_receipt_is_remembered_without_its_payload(tmp_path: Path) -> None:
+    """I42: ten thousand receipts are remembered to answer them again, but not what they brought."""
+
+    async def main() -> None:
+        async with running(pooled(tmp_path)) as node:
+            world = await trusted(node)
+            await node.offer(world, placed(node, "o" * 40_000))
+            (job,) = await node.work.lease(WISH, anywhere)
+            given = brought(world, job, ref="r" * 200_000)
+            answer = await node.work.receipt(node.work.find(job["lease"]), given)
+            assert answer.kind == "settled"
+            again = await node.work.receipt(node.work.find(job["lease"]), given)
+            assert (again.kind, again.seq) == ("seen", answer.seq)
+            other = brought(world, job, ref="r" * 200_001)
+            with pytest.raises(TallyError):
+                await node.work.receipt(node.work.find(job["lease"]), other)
+            (done,) = node.work._done.values()
+            assert len(done.brought.payload) + len(done.lease.job.params) < 1_000
 
     go(main())

@@ -97,6 +97,11 @@ class Job:
         # Params and secrets stay out: a job may be logged.
         return f"Job({self.effect}, intent {self.intent.hex()[:16]}, attempt {self.attempt})"
 
+    @property
+    def mark(self) -> tuple[bytes, int]:
+        """What tells this attempt from all that run beside it; two worlds may share an intent."""
+        return self.dispatch_key, self.attempt
+
     def plain(self, *path: str) -> str | None:
         """The text at a position of type `sys/TextOrSecretRef@1`: the literal, or the secret.
 
@@ -138,6 +143,12 @@ class Failed:
     retryable: bool = False
     retry_after_ns: int | None = None
     details_ref: str | None = None
+
+    def __post_init__(self) -> None:
+        # What it quotes, such as the name of a file, may be no text that a document can hold.
+        if not self.message.isascii():
+            told = self.message.encode("utf-8", "replace").decode("utf-8")
+            object.__setattr__(self, "message", told)
 
 
 Outcome: TypeAlias = Ok | Failed

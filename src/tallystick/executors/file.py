@@ -42,7 +42,7 @@ from tallystick.executors.file_beneath import (
 from tallystick.executors.file_change import CONFLICT, Change, Expectation
 from tallystick.executors.file_list import listed
 from tallystick.executors.file_place import place
-from tallystick.executors.file_turns import Turns
+from tallystick.executors.file_turns import OURS, Turns
 
 WRITE: Final = "sys/file.write@1"
 DELETE: Final = "sys/file.delete@1"
@@ -73,7 +73,8 @@ def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> FileExecutor:
             {str(name): base / Path(str(place)) for name, place in known.items()},
             int(settings.get("max_bytes", _BYTES_MAX)),
             int(settings.get("slots", 8)),
-        )
+        ),
+        turns=OURS,
     )
 
 
@@ -97,14 +98,15 @@ class FileExecutor:
         settings: FileSettings,
         at: Callable[[str], None] = _no_step,
         names: Names | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.slots = settings.slots
         self._settings = settings
         self._at = at
         self._names = names or Names()
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
-        self._waiting: dict[bytes, threading.Event] = {}
-        self._turns = Turns()
+        self._waiting: dict[tuple[bytes, int], threading.Event] = {}
+        self._turns = turns or Turns()
         self._places = dict(settings.workspaces)
         self._announced: dict[str, tuple[str, Path]] = {}
 
@@ -121,16 +123,16 @@ class FileExecutor:
 
     async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
         """Do it on a thread; once begun it is finished, since half a step helps nobody."""
-        stop = self._waiting.setdefault(job.intent, threading.Event())
+        stop = self._waiting.setdefault(job.mark, threading.Event())
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, self._perform, job, stop)
         finally:
-            self._waiting.pop(job.intent, None)
+            self._waiting.pop(job.mark, None)
 
     async def cancel(self, job: Job) -> None:
         """Keep a job that still waits for its thread from starting."""
-        stop = self._waiting.get(job.intent)
+        stop = self._waiting.get(job.mark)
         if stop is not None:
             stop.set()
 

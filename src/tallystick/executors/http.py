@@ -245,7 +245,9 @@ def redirected(request: Request, response: Response) -> Request | None:
     location = response.header("location")
     if response.status not in _REDIRECTS or location is None:
         return None
-    url = urljoin(request.url, location.partition("#")[0])
+    url = location.partition("#")[0]
+    with suppress(ValueError):  # what cannot be joined is no URL, and the guard says so
+        url = urljoin(request.url, url)
     method = request.method.upper()
     drops = response.status == 303 or (response.status in (301, 302) and method == "POST")
     if not drops or method in ("GET", "HEAD"):

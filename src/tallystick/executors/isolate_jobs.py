@@ -19,24 +19,24 @@ class SandboxJobs:
         self._bounds = bounds
         self._ports = ports
         self._threads = ThreadPoolExecutor(bounds.slots, f"tally-{name}")
-        self._running: dict[bytes, threading.Event] = {}
+        self._running: dict[tuple[bytes, int], threading.Event] = {}
         self._spares = Spares(bounds)
         self._idle: asyncio.TimerHandle | None = None
 
     async def run(self, job: Job, program: Program) -> Ended | Failed:
         """Run the program of a job within its time: deadline, settings and grant."""
-        stop = self._running.setdefault(job.intent, threading.Event())
+        stop = self._running.setdefault(job.mark, threading.Event())
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, self._run, job, program, stop)
         finally:
             stop.set()  # also when the task that waits here is cancelled
-            self._running.pop(job.intent, None)
+            self._running.pop(job.mark, None)
             self._rest(loop)
 
     def cancel(self, job: Job) -> None:
         """Kill the sandbox of a job, if it has one."""
-        stop = self._running.get(job.intent)
+        stop = self._running.get(job.mark)
         if stop is not None:
             stop.set()
 

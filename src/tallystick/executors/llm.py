@@ -33,7 +33,7 @@ from tallystick.executors.base import (
     Secrets,
 )
 from tallystick.executors.llm_anthropic import Anthropic
-from tallystick.executors.llm_base import Provider, Question, Reply
+from tallystick.executors.llm_base import Letters, Provider, Question, Reply, whole
 from tallystick.executors.llm_local import LocalProvider
 from tallystick.executors.llm_openai import OpenAi
 from tallystick.executors.llm_remote import Dialect, OwnKey, RemoteProvider
@@ -102,10 +102,10 @@ class LlmExecutor:
     async def _ask(
         self, job: Job, provider: Provider, scrubber: Scrubber, report: Report
     ) -> Outcome:
-        params, stream = job.params, StreamScrubber(scrubber)
+        params, stream, letters = job.params, StreamScrubber(scrubber), Letters()
 
         async def tell(text: str) -> None:
-            for kind, payload in stream.feed("text", {"text": text}):
+            for kind, payload in stream.feed("text", {"text": letters.take(text)}):
                 await report(kind, payload)
 
         question = Question(
@@ -117,6 +117,8 @@ class LlmExecutor:
             seconds=self._timeout_s,
         )
         reply = await provider.generate(question, tell)
+        if letters.held:
+            await tell("")
         for kind, payload in stream.rest():
             await report(kind, payload)
         if isinstance(reply, Failed):
@@ -125,17 +127,18 @@ class LlmExecutor:
 
     def _receipt(self, job: Job, reply: Reply, scrubber: Scrubber) -> Ok:
         blobs = ScrubbedBlobs(job.blobs, scrubber)
-        output = json.dumps(reply.output, ensure_ascii=False, sort_keys=True).encode()
-        small = len(reply.text.encode("utf-8", "replace")) <= INLINE_BYTES_MAX
+        output = whole(json.dumps(reply.output, ensure_ascii=False, sort_keys=True)).encode()
+        text = whole(reply.text)
+        small = len(text.encode()) <= INLINE_BYTES_MAX
         usage = {
             "calls": 1,
             "tokens": reply.tokens_in + reply.tokens_out,
             "cents": self._cents(job.params["provider"], reply),
         }
         value = {
-            "text": reply.text if small else None,
+            "text": text if small else None,
             "output_ref": blobs.put(output),
-            "finish": reply.finish,
+            "finish": whole(reply.finish),
             "usage": usage,
         }
         return Ok(value, usage)

@@ -75,3 +75,24 @@ def _texts(value: Any) -> list[str]:
             return _texts(text)
         case _:
             return []
+
+
+def whole(text: str) -> str:
+    """The text with the two halves of a letter joined; a half that is alone becomes a mark."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Letters:
+    """The pieces of a text as whole letters: a first half at the end waits for the second."""
+
+    def __init__(self) -> None:
+        self.held = ""
+
+    def take(self, piece: str) -> str:
+        """What can be told with this piece; an empty one says that nothing follows."""
+        text = self.held + piece
+        waits = piece != "" and "\ud800" <= text[-1] <= "\udbff"
+        self.held = text[-1] if waits else ""
+        return whole(text[:-1] if waits else text)

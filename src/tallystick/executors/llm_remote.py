@@ -82,7 +82,7 @@ class RemoteProvider:
                 return await speak.read(stream, tell)
         except TallyError as why:
             return failed_of(why)
-        except (KeyError, TypeError, AttributeError, ValueError) as why:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as why:
             # What a service sends is not ours to trust, down to the shape of its documents.
             message = f"the stream is not as it should be: {type(why).__name__} {why}"
             return Failed("server_error", "llm.bad_stream", message)
@@ -108,4 +108,4 @@ def finished(said: str, words: Mapping[str, str]) -> str:
     """How a reply ended, in one set of words; a stream that never says is cut."""
     if not said:
         raise Rejected("the stream ended before the reply did", code="llm.cut")
-    return words.get(said, said)
+    return words.get(said, str(said))

@@ -84,7 +84,7 @@ class ModelService:
             yield self._documents(response)
         except httpx.TimeoutException as why:
             raise Refused(Failed("timeout", "llm.timeout", "the stream came to a halt")) from why
-        except httpx.TransportError as why:
+        except (httpx.TransportError, httpx.DecodingError) as why:
             message = f"the stream broke off: {why or type(why).__name__}"
             raise Refused(Failed("connection", "llm.cut", message, retryable=True)) from why
         finally:
@@ -99,7 +99,7 @@ class ModelService:
                 continue
             try:
                 yield json.loads(text)
-            except ValueError as why:
+            except (ValueError, RecursionError) as why:
                 raise Rejected("a line of the stream is not JSON", code="llm.bad_stream") from why
 
 

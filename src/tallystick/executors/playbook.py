@@ -112,11 +112,13 @@ class PlaybookExecutor:
         pipeline.timeout_ns = pipeline.timeout_ns or plan.spec["timeout_ns"]
         if resume is not None and resume["outcome"] is not None:
             pipeline.settle(resume["outcome"])
-        told = await self._play(job, pipeline, report)
+        told = await self._play(job, pipeline, report, scrubber)
         # Before anything of it is encoded: in bytes with lengths nothing can be replaced.
         return Ok(_receipt(job, step, plan.spec, scrubber.value(told) if secrets else told))
 
-    async def _play(self, job: Job, pipeline: Pipeline, report: Report) -> dict[str, Any]:
+    async def _play(
+        self, job: Job, pipeline: Pipeline, report: Report, scrubber: Scrubber
+    ) -> dict[str, Any]:
         frame = pipeline.frame
         while True:
             act = pipeline.act()
@@ -131,7 +133,7 @@ class PlaybookExecutor:
                 continue
             if act.kind in ("wait", "human", "playbook") or _by_cell(job, act):
                 return {"status": "yield", "frame": frame, "wish": wish_of(act)}
-            outcome = await self._bounded(job, act, pipeline)
+            outcome = _quoted(await self._bounded(job, act, pipeline), scrubber)
             told = {"task": act.name, "attempt": act.attempt, "status": outcome["status"]}
             await report("task.attempt", told)
             pipeline.settle(outcome)
@@ -162,7 +164,12 @@ class PlaybookExecutor:
             if databases is None:
                 return _disabled(act)
             return await playbook_sql.perform(databases, job, act, _quiet)
-        asked = _asked(act, pipeline)
+        try:
+            asked = _asked(act, pipeline)
+        except (AttributeError, KeyError, TypeError, ValueError) as why:
+            # What a template makes of an input is not known before it is filled.
+            message = f"the inputs of {act.name} do not fit {act.kind}: {why}"
+            return {"status": "error", "error": failure("client_error", "task.inputs", message)}
         if asked is None:
             error = failure("client_error", "task.unserved", playbook_tools.unasked(act))
             return {"status": "error", "error": error}
@@ -219,6 +226,14 @@ class PlaybookExecutor:
         """Give back what the inner executors hold."""
         for inner in self._inner.values():
             await inner.close()
+
+
+def _quoted(outcome: dict[str, Any], scrubber: Scrubber) -> dict[str, Any]:
+    """The outcome with what its error quotes, which may end in the middle of a secret."""
+    error = outcome.get("error")
+    if error is None:
+        return outcome
+    return {**outcome, "error": {**error, "message": scrubber.cut_text(error["message"])}}
 
 
 def _disabled(act: Perform) -> dict[str, Any]:

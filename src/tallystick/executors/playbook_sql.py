@@ -7,10 +7,11 @@ again repeats none that was done.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tallystick.authority.sqltext import read_statement, statements
-from tallystick.executors.base import Executor, Failed, Job, Report
+from tallystick.executors.base import Blobs, Executor, Failed, Job, Report
 from tallystick.executors.playbook_tools import Outcome, failed, inner_job
 from tallystick.playbooks.tasks import Perform, failure
 from tallystick.values import canon
@@ -27,6 +28,28 @@ _KINDS: Final = {
 }
 
 
+class Scratch:
+    """What an executor keeps for the moment: documents that are read back here, and scrubbed then.
+
+    The blobs of a job are scrubbed as bytes, and a document with lengths does not survive that.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._held: dict[str, bytes] = {}
+
+    def get(self, hash_text: str) -> bytes | None:
+        """What was put here, or a blob of the world."""
+        mine = self._held.get(hash_text)
+        return self._blobs.get(hash_text) if mine is None else mine
+
+    def put(self, body: bytes) -> str:
+        """Keep bytes as long as the task runs."""
+        name = canon.hash_of(body)
+        self._held[name] = body
+        return name
+
+
 async def perform(inner: Executor, job: Job, act: Perform, report: Report) -> Outcome:
     """Run the statements of a task in their order; the result is that of the last.
 
@@ -39,6 +62,7 @@ async def perform(inner: Executor, job: Job, act: Perform, report: Report) -> Ou
     results: list[dict[str, Any]] = []
     for part, text in enumerate(texts or ()):
         given = inner_job(job, act, "sys/sql.query@1", _params(act, text), part)
+        given = replace(given, blobs=Scratch(job.blobs))
         found = await inner.perform(given, report)
         if isinstance(found, Failed):
             return _failed(given, found)

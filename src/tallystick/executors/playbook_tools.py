@@ -4,17 +4,19 @@ A task becomes a job of that executor, under the grant of its kind and a dispatc
 what the executor answers becomes the outcome of the task.
 """
 
+# tidy: each tool from its inputs to its outcome, on one page.
 from __future__ import annotations
 
 import base64
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from tallystick.errors import TallyError
+from tallystick.errors import NotCanonical, SchemaMismatch, TallyError
 from tallystick.executors import playbook_python
 from tallystick.executors.base import Failed, Job
 from tallystick.playbooks.tasks import Perform, failure
@@ -22,6 +24,7 @@ from tallystick.values import canon
 from tallystick.values.schema.schema import compile_schema
 
 _INSIDE: Final = inspect.getsource(playbook_python)
+_HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _HTTP_ERRORS: Final = {429: "rate_limit", 401: "auth", 403: "auth", 404: "not_found"}
 _KINDS: Final = {"scope": "denied", "limit": "client_error", "crash": "unknown"}
 
@@ -213,7 +216,12 @@ def http_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
 
 
 def python_outcome(value: Mapping[str, Any]) -> Outcome:
-    """What the code answered."""
+    """What the code answered, unless no document can hold it."""
+    try:
+        canon.encode(value["result"])
+    except SchemaMismatch as why:
+        message = f"the result cannot be kept: {why.message}"
+        return {"status": "error", "error": failure("schema", "task.result", message)}
     return {"status": "ok", "result": value["result"]}
 
 
@@ -226,7 +234,8 @@ def shell_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
         result[word] = said.decode("utf-8", "replace")
     if value["exit_code"] == 0:
         return {"status": "ok", "result": result}
-    message = f"exit code {value['exit_code']}: {str(value['stderr'])[:200]}"
+    said = value["stderr"].decode("utf-8", "replace")[:200]
+    message = f"exit code {value['exit_code']}: {said}"
     error = failure("unknown", "shell.exit", message)
     return {"status": "error", "error": error, "result": result}
 
@@ -274,11 +283,16 @@ def artifact_outcome(job: Job, act: Perform) -> Outcome:
     """A stored result, read back."""
     ref = act.args.get("result_ref")
     name = ref.get("ref") if isinstance(ref, dict) else ref
-    data = job.blobs.get(str(name)) if isinstance(name, str) and len(name) == 71 else None
+    named = isinstance(name, str) and _HASH.fullmatch(name) is not None
+    data = job.blobs.get(str(name)) if named else None
     if data is None:
         error = failure("not_found", "artifact.unknown", f"no stored result {name!r}")
         return {"status": "error", "error": error}
-    return {"status": "ok", "result": {"data": canon.decode(data)}}
+    try:
+        return {"status": "ok", "result": {"data": canon.decode(data)}}
+    except NotCanonical as why:  # any blob of the world may be named
+        error = failure("client_error", "artifact.no_result", f"{name}: {why.message}")
+        return {"status": "error", "error": error}
 
 
 def _literal(text: str) -> dict[str, str]:
@@ -292,7 +306,10 @@ def _word(value: Any) -> str:
 
 
 def _parsed(body: bytes) -> Any:
+    """The JSON of a body; one that is none, or that no document can hold, comes as its text."""
     try:
-        return json.loads(body)
-    except ValueError:
+        made = json.loads(body)
+        canon.encode(made)
+    except (ValueError, RecursionError, SchemaMismatch):
         return body.decode("utf-8", "replace")
+    return made

@@ -125,7 +125,7 @@ def _read(body: bytes) -> dict[str, Any] | None:
     """What the sandbox answered; None when that is not an answer of ours."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     sound = isinstance(answer, dict) and (
         "result" in answer or {"raised", "message"} <= set(answer)

@@ -91,6 +91,16 @@ class Scrubber:
         clean = self._replaced(read, self._bytes)
         return body if clean == read else clean.encode("latin-1")
 
+    def cut_text(self, text: str) -> str:
+        """A text that was cut off at its end, without secrets and without the beginning of one."""
+        clean = self.text(text)
+        return clean[: self.open_end(clean, octets=False)]
+
+    def cut_octets(self, body: bytes) -> bytes:
+        """The same for bytes."""
+        clean = self.octets(body)
+        return clean[: self.open_end(clean.decode("latin-1"), octets=True)]
+
     def value(self, value: Any) -> Any:
         """The value without secrets, in its texts, bytes and keys at any depth."""
         match value:
@@ -111,8 +121,9 @@ class Scrubber:
             case Ok():
                 return replace(outcome, value=self.value(outcome.value))
             case Failed():
+                # A message is often the beginning of what somebody else has said.
                 return replace(
-                    outcome, code=self.text(outcome.code), message=self.text(outcome.message)
+                    outcome, code=self.text(outcome.code), message=self.cut_text(outcome.message)
                 )
 
     def spans(self, text: str, *, octets: bool) -> list[tuple[int, int, str]]:

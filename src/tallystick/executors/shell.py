@@ -24,6 +24,7 @@ from tallystick.executors.base import (
 from tallystick.executors.isolate import Bounds, Program, read_bounds
 from tallystick.executors.isolate_jobs import SandboxJobs
 from tallystick.executors.isolate_watch import Ended
+from tallystick.executors.scrub import Scrubber
 
 RUN: Final = "sys/shell.run@1"
 
@@ -107,7 +108,11 @@ def _receipt(job: Job, ended: Ended) -> Ok:
         "truncated": ended.truncated,
         "timings": {"total_ns": ended.total_ns},
     }
-    for name, body in (("stdout", ended.stdout), ("stderr", ended.stderr)):
-        value[name] = body[:INLINE_BYTES_MAX]
-        value[f"{name}_ref"] = job.blobs.put(body) if len(body) > INLINE_BYTES_MAX else None
+    scrubber = Scrubber.of(job)
+    for name, said in (("stdout", ended.stdout), ("stderr", ended.stderr)):
+        # Of a secret that is cut in two nobody finds the first half, so those go before the cut.
+        body = scrubber.cut_octets(said) if ended.truncated else said
+        long = len(body) > INLINE_BYTES_MAX
+        value[name] = scrubber.octets(body)[:INLINE_BYTES_MAX] if long else body
+        value[f"{name}_ref"] = job.blobs.put(body) if long else None
     return Ok(value)

@@ -108,21 +108,21 @@ class SqlExecutor:
         self._ports = ports
         self._at = at
         self._threads = ThreadPoolExecutor(settings.slots, "tally-sql")
-        self._running: dict[bytes, threading.Event] = {}
+        self._running: dict[tuple[bytes, int], threading.Event] = {}
 
     async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
         """Run the statement on a thread; it stops soon after the deadline or a cancel."""
-        stop = self._running.setdefault(job.intent, threading.Event())
+        stop = self._running.setdefault(job.mark, threading.Event())
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, self._perform, job, stop)
         finally:
             stop.set()
-            self._running.pop(job.intent, None)
+            self._running.pop(job.mark, None)
 
     async def cancel(self, job: Job) -> None:
         """Interrupt the statement; its transaction is rolled back."""
-        stop = self._running.get(job.intent)
+        stop = self._running.get(job.mark)
         if stop is not None:
             stop.set()
 

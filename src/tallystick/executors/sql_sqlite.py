@@ -143,6 +143,10 @@ def _run(connection: apsw.Connection, query: Query) -> Answer:
         rows, truncated = _taken(connection.execute(query.sql, bindings), query)
     except UnicodeDecodeError:
         raise SqlError("sql.text", "a text of the database is not UTF-8") from None
+    except KeyError as why:
+        raise SqlError("sql.invalid", f"no value is named {why.args[0]}") from None
+    except OverflowError:
+        raise SqlError("sql.args", "a bound number has over 63 bits") from None
     finally:
         connection.authorizer = connection.exec_trace = None
     changed = connection.total_changes() - before

@@ -22,6 +22,7 @@ from tallystick.values import canon
 from tallystick.values.schema import compile_schema
 
 EFFECT: Final = "sys/human.ask@1"
+AGAIN_NS: Final = 200_000_000  # between two tries to end an ask
 EXPIRED: Final = Failed("timeout", "ask.expired", "nobody answered in time")
 
 
@@ -84,7 +85,10 @@ class Asks:
                 hint="let one of those answer who were asked",
             )
         _check(params, reply)
-        answer = await self._settle(job, self._outcome(reply), sample)
+        outcome = self._outcome(reply)
+        # Refused while somebody can do better: a receipt that does not fit would end the ask.
+        job.catalogue.effects[job.effect].receipt.admit(outcome.value)
+        answer = await self._settle(job, outcome, sample)
         return answer.seq
 
     async def _waiting(self, world: str, intent: bytes) -> Published | None:
@@ -147,7 +151,9 @@ class Asks:
             try:
                 await self._settle(job, outcome)
             except TallyError:
-                continue  # somebody was faster, or the node stops
+                # Somebody was faster, or nothing can be written just now: then it ends later.
+                later_ns = self._node.clock.now_ns() + AGAIN_NS
+                heapq.heappush(self._expiry, (later_ns, world, intent))
 
 
 def _check(params: Any, reply: Reply) -> None:

@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from tallystick.executors.base import AtOnce, Failed, Job, Outcome
 from tallystick.model.tuples import make
+from tallystick.node.attempt import RAISED, Shelf, crash_of, job_for, outcome_of
 from tallystick.node.clock import SystemClock
-from tallystick.node.dispatch import Dispatch, Shelf, crash_of, job_for
+from tallystick.node.dispatch import Dispatch
 from tallystick.node.driver import Ticket
 from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet
@@ -66,8 +67,9 @@ class LoneJobs:
 def _answer(answer: AtOnce, job: Job, watchdog: Watchdog) -> Outcome | None:
     try:
         with watchdog:
-            return answer(job)
+            found = answer(job)
     except TickStopped:
         return _TOO_LONG
-    except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
+    except RAISED as why:
         return crash_of(why)
+    return None if found is None else outcome_of(found)

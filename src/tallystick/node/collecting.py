@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import Busy
+from tallystick.errors import Busy, Conflict
 from tallystick.journal.base import Head, Reader, Swept
 from tallystick.journal.collect import Trim, archived, marks_of, move_floor, thin
 from tallystick.journal.sqlite import SqliteJournal
@@ -26,6 +26,7 @@ from tallystick.kernel.reach import Marks
 from tallystick.model.frames import Sealed
 from tallystick.node.hosted import Hosted
 from tallystick.node.node import Node
+from tallystick.values.seal import KeyPair
 
 TRIES: Final = 5
 
@@ -127,8 +128,10 @@ def _tail_marks(hosted: Hosted, marked: Marked, frames: list[Sealed]) -> frozens
 
 async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, Any]:
     """Move the floor of a world up to its newest snapshot below a sequence; see `trim`."""
-    order = Trim(world, before, archive, node.key.pair, node.clock.now_ns())
-    await node.read(lambda reader: archived(reader, order))
+    if not await node.look(world, lambda live: node.key.pair.key_id in live.keys):
+        raise _untrusted(world, node.key.pair)
+    wanted = Trim(world, before, archive, node.key.pair, node.clock.now_ns())
+    order = await node.read(lambda reader: archived(reader, wanted))
 
     def move() -> tuple[Head, int]:
         return node.writer.alone(lambda journal: move_floor(journal, order))
@@ -142,3 +145,12 @@ async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, A
         "archive": str(archive),
         "removed": swept["removed"],
     }
+
+
+def _untrusted(world: str, pair: KeyPair) -> Conflict:
+    return Conflict(
+        f"world {world} does not trust the key of this node, which must sign its new floor",
+        code="trim.untrusted",
+        where={"world": world, "key": pair.key_id},
+        hint=f"tally key trust {pair.public.hex()}",
+    )

@@ -106,6 +106,15 @@ class Commits:
         self._committed(cuts, write([cut.append for _, cut in cuts if cut.append is not None]))
         return True
 
+    def remove(self, world: str, write: Callable[[], None]) -> bool:
+        """Let a world go, and tell all who wait for it; False while a commit flies."""
+        if self.flight is not None:
+            return False
+        write()
+        why = NotOwner(f"world {world} was removed", where={"world": world})
+        self._let_go(self._worlds[world], None, why)
+        return True
+
     def give_up(self, ticket: Ticket, why: Exception) -> None:
         """Answer a caller with what went wrong, once the outlet is emptied."""
         ticket.error = why
@@ -170,10 +179,14 @@ class Commits:
         """Another writer owns the world: drop it, tell everyone, never retry."""
         world = hosted.driver.world.id
         why = NotOwner(f"another writer owns world {world}", where={"world": world})
-        self._worlds.pop(world, None)
+        self._let_go(hosted, cut, why)
+        self._outlet.now.lost.append(world)
+
+    def _let_go(self, hosted: Hosted, cut: Cut | None, why: TallyError) -> None:
+        self._worlds.pop(hosted.driver.world.id, None)
+        hosted.gone = why
         for ticket in tickets_of(hosted.driver, cut):
             self.give_up(ticket, why)
-        self._outlet.now.lost.append(world)
 
     def _filled(self, full: list[tuple[Hosted, Cut]]) -> None:
         """The disk is full: what ran ahead is thrown away; work that came back waits."""
@@ -181,12 +194,11 @@ class Commits:
         why = DiskFull("the disk is full; nothing of this was written")
         for hosted, cut in full:
             old = hosted.driver
-            hosted.driver = hosted.reopen(old.head)
+            hosted.again()
             hosted.snapped = min(hosted.snapped, hosted.driver.world.seq)
             for each in [*cut.batch, *old.staged]:
                 if each.ticket is not None:
                     self._keep_or_refuse(each.ticket, hosted.driver, why)
-            hosted.driver.stopped, hosted.driver.unsent = old.stopped, old.unsent
             hosted.driver.work.extend(old.work)
             hosted.driver.ingress.extend(old.ingress)
 

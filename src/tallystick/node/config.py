@@ -18,7 +18,15 @@ from typing import Any, Final
 
 from tallystick.errors import Rejected
 from tallystick.node.config_executors import ExecutorSettings, read_executors
-from tallystick.node.config_read import duration, nearest, one_of, read_section, size, table
+from tallystick.node.config_read import (
+    duration,
+    from_one,
+    nearest,
+    one_of,
+    read_section,
+    size,
+    table,
+)
 
 FILE: Final = "tally.toml"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -60,7 +68,7 @@ class IngressSettings:
 class DispatchSettings:
     """How many intents are performed at once, and how fast they are taken up after a start."""
 
-    slots: int = 1_000
+    slots: int = from_one(1_000)
     max_backlog: int = 50_000
     resume_rate: int = 2_000
 

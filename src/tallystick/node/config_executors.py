@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tallystick.errors import Rejected
-from tallystick.node.config_read import nearest, read_section, size, table
+from tallystick.node.config_read import from_one, nearest, read_section, size, table
 
 
 @dataclass(frozen=True, slots=True)
 class HttpExecutor:
     """`[executors.http]`."""
 
-    slots: int = 64
+    slots: int = from_one(64)
     per_host: int = 8
     timeout_s: float = 60.0
     max_bytes: int = size("16MiB")
@@ -26,14 +26,14 @@ class HttpExecutor:
 class TimerExecutor:
     """`[executors.timer]`."""
 
-    catchup_rate: int = 1_000
+    catchup_rate: int = from_one(1_000)
 
 
 @dataclass(frozen=True, slots=True)
 class BlobExecutor:
     """`[executors.blob]`."""
 
-    slots: int = 64
+    slots: int = from_one(64)
     on_restart: str = "repeat"
 
 
@@ -43,7 +43,7 @@ class FileExecutor:
 
     workspaces: Mapping[str, Any] = table({"project": "."})
     max_bytes: int = size("64MiB")
-    slots: int = 16
+    slots: int = from_one(16)
     on_restart: str = "repeat"
 
 
@@ -51,7 +51,7 @@ class FileExecutor:
 class ShellExecutor:
     """`[executors.shell]` and `[executors.python]`."""
 
-    slots: int = 4
+    slots: int = from_one(4)
     isolation: str = "bubblewrap"
     cpu_s: float = 60.0
     memory: int = size("512MiB")
@@ -65,7 +65,7 @@ class ShellExecutor:
 class SqlExecutor:
     """`[executors.sql]`."""
 
-    slots: int = 8
+    slots: int = from_one(8)
     dbs: Mapping[str, Any] = table({})
     timeout_s: float = 60.0
     max_bytes: int = size("16MiB")
@@ -76,7 +76,7 @@ class SqlExecutor:
 class LlmExecutor:
     """`[executors.llm]`."""
 
-    slots: int = 8
+    slots: int = from_one(8)
     providers: Mapping[str, Any] = table({"local": {}})
     timeout_s: float = 60.0
     max_bytes: int = size("16MiB")
@@ -87,7 +87,7 @@ class LlmExecutor:
 class OtherExecutor:
     """`[executors.human]`, `[executors.telemetry]`."""
 
-    slots: int = 1_000
+    slots: int = from_one(1_000)
     on_restart: str = "repeat"
 
 
@@ -95,7 +95,7 @@ class OtherExecutor:
 class PlaybookExecutor:
     """`[executors.playbook]`."""
 
-    slots: int = 64
+    slots: int = from_one(64)
     on_restart: str = "repeat"
 
 

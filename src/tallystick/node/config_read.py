@@ -44,6 +44,11 @@ def duration(text: str) -> Any:
     return field(default=duration_ns(text), metadata={"read": duration_ns, "text": text})
 
 
+def from_one(given: int) -> Any:
+    """A field that holds a number of something of which there must be one."""
+    return field(default=given, metadata={"least": 1})
+
+
 def table(given: dict[str, Any]) -> Any:
     """A field that holds a table of free keys."""
     return field(default_factory=lambda: MappingProxyType(given), metadata={"text": given})
@@ -114,11 +119,19 @@ def _default(part: Field[Any]) -> Any:
 def _read(part: Field[Any], key: str, value: Any) -> Any:
     reader = part.metadata.get("read") or _BY_TYPE[type(_default(part))]
     try:
-        return reader(value)
+        given = reader(value)
+        if "least" in part.metadata:
+            _check_least(given, part.metadata["least"])
     except Rejected as why:
         raise Rejected(
             f"{key}: {why.message}", code=why.code, where={"key": key}, hint=_hint(part)
         ) from why
+    return given
+
+
+def _check_least(given: int, least: int) -> None:
+    if given < least:
+        raise _refuse(given, f"a whole number from {least}")
 
 
 def _hint(part: Field[Any]) -> str:

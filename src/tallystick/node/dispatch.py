@@ -16,60 +16,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
-from tallystick.executors.base import (
-    AtOnce,
-    Blobs,
-    Executor,
-    Failed,
-    Job,
-    Outcome,
-    at_once_of,
-)
+from tallystick.executors.base import AtOnce, Executor, Failed, Job, Outcome, at_once_of
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
 from tallystick.model.tuples import make
+from tallystick.node.attempt import RAISED, Shelf, crash_of, job_for, outcome_of
 from tallystick.node.driver import Deferred
 from tallystick.node.jobs import Published
 from tallystick.node.receipts import Ended
 from tallystick.values import canon
 
 CARRIED_MAX: Final = 1_000  # waiting intents that are kept whole; more wait by name
-# X-10: the owner's clock ends an intent and stops its executor; an executor that watches the
-# deadline itself must not be the first to speak.
-LATE_NS: Final = 1_000_000_000
+CLOSE_S: Final = 10.0  # for one executor to give back what it holds
 Key = tuple[str, bytes]
-
-
-class Origin(NamedTuple):
-    """The cell that asked."""
-
-    workflow: str
-    key: bytes
-
-
-class Shelf:
-    """The blobs of a job's world, and those that become durable with its receipt."""
-
-    __slots__ = ("_read", "_world", "put_now")
-
-    def __init__(self, world: str, read: Callable[[str, bytes], bytes | None]) -> None:
-        self._world = world
-        self._read = read
-        self.put_now: dict[bytes, bytes] = {}
-
-    def get(self, hash_text: str) -> bytes | None:
-        """The bytes of a blob of this world."""
-        digest = canon.raw_of(hash_text)
-        return self.put_now.get(digest) or self._read(self._world, digest)
-
-    def put(self, body: bytes) -> str:
-        """Keep bytes for the receipt's commit."""
-        digest = canon.digest_of(body)
-        self.put_now[digest] = body
-        return canon.text_of(digest)
 
 
 class Sink(Protocol):
@@ -246,6 +208,8 @@ class Dispatch:
             or (running is not None and running.job.attempt == job.attempt)
         ):
             return
+        if running is not None:
+            self._stop(running)  # only the newer attempt settles, and it may need the slot
         take = self._takers.get(job.effect) or self._takers.get(job.executor)
         if take is not None:
             take(job)
@@ -294,6 +258,13 @@ class Dispatch:
             self._sink.wanted(wanted)
         self._sink.backlog(len(self._waiting))
 
+    def fetched(self, names: list[Deferred]) -> None:
+        """What was wanted has come, or never will: whoever waits behind it may have its slot."""
+        for name in names:
+            lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+            if lane is not None and lane.waiting and lane.running < lane.slots:
+                self._next(lane)
+
     def settled(self, world: str, intent: bytes) -> None:
         """An intent is over; whoever still works on it may stop."""
         key = (world, intent)
@@ -309,7 +280,8 @@ class Dispatch:
 
     def lost(self, world: str) -> None:
         """Another node owns the world: nothing here works for it any more."""
-        for key in [key for key in (*self.running, *self._waiting) if key[0] == world]:
+        keys = (*self.running, *self._waiting, *self.unserved)
+        for key in [key for key in keys if key[0] == world]:
             self.settled(*key)
 
     # ---- one job ----------------------------------------------------------------------------
@@ -321,11 +293,12 @@ class Dispatch:
         shelf = Shelf(job.world, self._sink.blob)
         started_ns = self._sink.now_ns()
         try:
-            outcome = lane.at_once(job_for(job, canon.decode(job.params), shelf))
-        except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
-            outcome = crash_of(why)
-        if outcome is None:
+            found = lane.at_once(job_for(job, canon.decode(job.params), shelf))
+        except RAISED as why:
+            found = crash_of(why)
+        if found is None:
             return False
+        outcome = outcome_of(found)
         self._end(make(Ended, (job, outcome, started_ns, self._sink.now_ns(), shelf.put_now)))
         return True
 
@@ -342,10 +315,12 @@ class Dispatch:
         outcome: Outcome | None = None
         try:
             outcome = await self._perform(run, shelf)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as why:
             # The intent is over, or the node stops; either way nobody waits for an outcome.
-            outcome = None
-        except Exception as why:  # noqa: BLE001 - the fence around executors: a raise is an outcome
+            # An executor whom nobody cancelled has given up by itself: the intent is open.
+            task = asyncio.current_task()
+            outcome = None if task is None or task.cancelling() else crash_of(why)
+        except RAISED as why:
             outcome = crash_of(why)
         finally:
             self._leave(run)
@@ -372,7 +347,7 @@ class Dispatch:
         async def report(kind: str, payload: Any) -> None:
             await self._progress(run, kind, payload)
 
-        return _outcome(await run.lane.executor.perform(job, report))
+        return outcome_of(await run.lane.executor.perform(job, report))
 
     async def _perform_scrubbed(self, run: Running, shelf: Shelf, params: Any) -> Outcome:
         """Perform a job that is told secrets; nothing of them comes back."""
@@ -390,8 +365,8 @@ class Dispatch:
                 await self._progress(run, *frame)
 
         try:
-            outcome = _outcome(await run.lane.executor.perform(job, report))
-        except Exception as why:  # noqa: BLE001 - as in `_run`, but what it says is scrubbed too
+            outcome = outcome_of(await run.lane.executor.perform(job, report))
+        except RAISED as why:  # as in `_run`, but what it says is scrubbed too
             outcome = crash_of(why)
         for frame in stream.rest():
             await self._progress(run, *frame)
@@ -449,41 +424,12 @@ class Dispatch:
         if self._ended:
             self._flush()
 
-    async def close(self) -> None:
-        """Give back what the executors hold."""
+    async def close(self) -> list[str]:
+        """Give back what the executors hold; the names of those that did not."""
+        kept = []
         for executor in self.executors():
-            await executor.close()
-
-
-_NO_SECRETS: Final[Mapping[str, str]] = {}
-
-
-def _outcome(given: Outcome | None) -> Outcome:
-    if given is None:
-        return Failed("no_outcome", "effect.no_outcome", "the executor gave no outcome")
-    return given
-
-
-def crash_of(why: Exception) -> Failed:
-    """What a raise out of an executor is called."""
-    return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
-
-
-def job_for(
-    job: Published, params: Any, blobs: Blobs, secrets: Mapping[str, str] = _NO_SECRETS
-) -> Job:
-    """One attempt as its executor sees it."""
-    return Job(
-        world=job.world,
-        intent=job.intent,
-        dispatch_key=job.dispatch_key,
-        effect=job.effect,
-        executor=job.executor,
-        params=params,
-        grant=job.granted,
-        attempt=job.attempt,
-        deadline_ns=None if job.deadline_ns is None else job.deadline_ns + LATE_NS,
-        origin=Origin(job.workflow, job.key),
-        secrets=secrets,
-        blobs=blobs,
-    )
+            try:
+                await asyncio.wait_for(executor.close(), CLOSE_S)
+            except RAISED:  # the node stops, whatever an executor has to say about it
+                kept.append(executor.name)
+        return kept

@@ -155,22 +155,29 @@ def _journal(config: Config) -> Iterator[Check]:
         yield Check("journal", OK, "none yet", None, None)
         return
     try:
-        reader = SqliteReader(config.data)
+        yield from _opened(config.data)
     except (TallyError, apsw.Error) as why:
         yield Check("journal", RED, str(why), "a journal that opens", "restore from a backup")
-        return
-    try:
-        yield Check("journal", OK, {"worlds": len(reader.worlds()), "mode": _mode(path)})
-        yield _clock(reader)
-        yield _age(reader, "backup", "tally backup DEST")
-        yield _age(reader, "verify", "tally verify --full")
-    finally:
-        reader.close()
     wal = config.data / "tally.db-wal"
     size = wal.stat().st_size if wal.exists() else 0
     level = WARN if size > WAL_WARN else OK
     fix = "a reader holds it open; look for long exports" if level == WARN else None
     yield Check("wal", level, f"{size // 2**20} MiB", f"<= {WAL_WARN // 2**20} MiB", fix)
+
+
+def _opened(data: Path) -> list[Check]:
+    """What the journal says, all of it or none: damage may stand anywhere."""
+    reader = SqliteReader(data)
+    try:
+        found = {"worlds": len(reader.worlds()), "mode": _mode(data / "tally.db")}
+        return [
+            Check("journal", OK, found),
+            _clock(reader),
+            _age(reader, "backup", "tally backup DEST"),
+            _age(reader, "verify", "tally verify --full"),
+        ]
+    finally:
+        reader.close()
 
 
 def _mode(path: Path) -> str:

@@ -274,8 +274,9 @@ class Driver:
         frames = [each.sealed for each in batch if each.sealed is not None]
         if not (frames or self.blobs.waiting()):
             return Cut(batch, None, {})
-        blobs = self.blobs.taken()
-        return Cut(batch, Append(self.world.id, frames, self.head, blobs, _snapshots(batch)), blobs)
+        rows = _snapshots(batch)
+        blobs = self.blobs.taken(len(frames), whole=bool(rows))
+        return Cut(batch, Append(self.world.id, frames, self.head, blobs, rows), blobs)
 
     def committed(self, cut: Cut, head: Head | None) -> None:
         """A cut is durable: the head has moved to `head`; let out what that allows."""
@@ -320,9 +321,10 @@ class Driver:
         if cut.append is not None and cut.append.frames:
             outbox.durable(world, cut.append.frames, self.head)
 
-    def publish(self, ident: bytes) -> None:
+    def publish(self, ident: bytes, *, wanted: bool = False) -> None:
         """Hand an open intent to the outbox, unless it is held or the kernel's own.
 
+        A full outbox is only told its name, but for one that was `wanted` by name.
         One of which the disk has lost something stops its world, and goes out once that is back.
         """
         try:
@@ -332,7 +334,7 @@ class Driver:
             if self.world.synthetic or self.world.frozen:
                 return  # a what-if and a world that lost its name let nothing out
             self.points.at("intent.dispatched")
-            if self.outbox.full:
+            if self.outbox.full and not wanted:
                 record = intent.record
                 self.outbox.defer(Deferred(self.world.id, ident, record.effect, record.executor))
             else:

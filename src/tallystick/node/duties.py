@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tallystick.errors import DiskFull, JournalCorrupt, NotQuiescent, TallyError
+from tallystick.errors import TallyError
 from tallystick.journal import checkpoints
 from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.checkpoints import Stand
@@ -63,9 +63,18 @@ class Duties:
                     self._node.engine.call(self._node.engine.writable)
                 continue
             if not self._reserve.whole:
-                await asyncio.to_thread(self._reserve.make)
+                await self._make_reserve()
             for world in list(self._node.engine.worlds):
                 await self._by_time(world)
+
+    async def _make_reserve(self) -> None:
+        try:
+            await asyncio.to_thread(self._reserve.make)
+        except OSError as why:
+            code = "node.no_reserve"
+            if code not in self._told:
+                self._told[code] = None
+                self._node.log.say("warning", code, f"the reserve cannot be taken: {why}")
 
     def _tell(self) -> None:
         """Say in the log what has changed since the last look."""
@@ -95,8 +104,8 @@ class Duties:
     async def _snapshot(self, world: str) -> None:
         try:
             await self._node.snapshot(world)
-        except (NotQuiescent, DiskFull, JournalCorrupt):
-            return  # the journal is whole without it; opening only folds longer
+        except TallyError:
+            return  # the journal is whole without it; opening only folds longer. Or it is gone.
 
     def snapshot_taken(self, world: str, plan: Plan) -> None:
         """A snapshot is durable: sign where the world stood in it."""
@@ -139,7 +148,11 @@ class Duties:
         return rows[-1].seq if rows else 0
 
     async def checkpoint(self, world: str, stood: Standing | None = None) -> CheckpointRow:
-        """Sign where a world stands, or stood, keep it in the journal and beside it."""
+        """Sign where a world stands, or stood, keep it in the journal and beside it.
+
+        A journal keeps only what it can prove alone: a world that came from elsewhere may not trust
+        our key, and a backup with our word in it could not be verified.
+        """
         node = self._node
         epoch = node.hosted(world, look=True).driver.head.epoch
         if stood is None:
@@ -147,7 +160,8 @@ class Duties:
         seq, head, found, manifest = stood
         stand = Stand(found, manifest, node.clock.now_ns())
         row = checkpoints.make(node.key.pair, world, Head(seq, head, epoch), stand)
-        await node.write(lambda journal: journal.add_checkpoint(world, row))
+        if await node.look(world, lambda live: node.key.pair.key_id in live.keys):
+            await node.write(lambda journal: journal.add_checkpoint(world, row))
         await asyncio.to_thread(checkpoints.note, node.folder, world, row)
         await asyncio.to_thread(give_back)
         return row

@@ -173,6 +173,9 @@ class Engine:
     def _take(self, message: Any) -> None:
         if type(message) is not tuple:
             message()
+        elif message[0].gone is not None:
+            self._turn_away(message, message[0].gone)
+            self._post(self.outlet.taken())
         elif len(message) == 2:
             hosted, ticket = message
             hosted.staged_ns = hosted.staged_ns if hosted.driver.staged else time.monotonic_ns()
@@ -354,6 +357,12 @@ class Engine:
         """Make what is staged of some worlds durable by one write; False while a commit flies."""
         return self._commits.together(worlds, write)
 
+    def remove(self, world: str, write: Callable[[], None]) -> bool:
+        """Let a world go that `write` removes; False while a commit flies; on this thread."""
+        removed = self._commits.remove(world, write)
+        self.let_out()
+        return removed
+
     @property
     def read_only(self) -> bool:
         """True while the disk is full."""
@@ -453,9 +462,13 @@ class Engine:
         while not self._inbox.empty():
             message = self._inbox.get_nowait()
             if type(message) is tuple:
-                for ticket in message[1] if len(message) == 3 else [message[1]]:
-                    self._commits.give_up(ticket, why)
+                self._turn_away(message, why)
         for hosted in self.worlds.values():
             for ticket in tickets_of(hosted.driver, None):
                 self._commits.give_up(ticket, why)
         self._post(self.outlet.taken())
+
+    def _turn_away(self, message: Any, why: TallyError) -> None:
+        """Refuse what somebody brought for a world."""
+        for ticket in message[1] if len(message) == 3 else [message[1]]:
+            self._commits.give_up(ticket, why)

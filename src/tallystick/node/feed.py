@@ -69,9 +69,12 @@ class _Sleep:
         if self._timer is None:
             self._timer = self._loop.call_later(HEAD_EVERY_S, self._ring)
         channel.waiters.append(waiter)
-        came = await waiter
-        if not came and waiter in channel.waiters:
-            channel.waiters.remove(waiter)
+        came = False
+        try:
+            came = await waiter
+        finally:  # who leaves in the middle waits no more either
+            if not came and waiter in channel.waiters:
+                channel.waiters.remove(waiter)
         return came
 
     def _ring(self) -> None:

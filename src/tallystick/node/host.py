@@ -22,6 +22,7 @@ from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.backup import RESTORED
 from tallystick.journal.base import Reader, WorldRow
+from tallystick.journal.lineage import is_unfinished
 from tallystick.journal.reserve import make_way
 from tallystick.journal.sqlite import TORN, SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
@@ -55,7 +56,7 @@ from tallystick.node.shares import Shares
 from tallystick.node.split import SplitJournal
 from tallystick.node.watching import Watching
 from tallystick.node.work import Work
-from tallystick.node.worlds import drop_unfinished, is_unfinished
+from tallystick.node.worlds import drop_unfinished
 from tallystick.node.writer import Rhythm, Writer
 
 _TAIL: Final = 3  # times as long as snapshots are apart: no node that lives on leaves that behind
@@ -63,6 +64,7 @@ _SHORTEN_S: Final = 2.0
 _COLLECTED: Final = (10_000, 20, 20)  # objects, and rounds, between two looks of the collector
 
 
+# tidy: the folder is taken and given back in one place.
 async def open_node(
     config: Config,
     modules: Modules,
@@ -85,7 +87,9 @@ async def open_node(
         node = Node(config, Held(files, lock, node_key(files.keys)), modules)
         # A command that opens the files for a moment is no story worth telling.
         node.log = Log(config.log, None if passive else files.root, node.clock.now_ns)
-        node.journal = SqliteJournal(files.root, spill_bytes=config.journal.spill, vfs=vfs)
+        # The grace of a collection is measured by the clock that frames are stamped with.
+        spill, now_ns = config.journal.spill, node.clock.now_ns
+        node.journal = SqliteJournal(files.root, spill_bytes=spill, vfs=vfs, now_ns=now_ns)
         node.reading = Reading(node.journal, node.threads)
         await _start(node, passive=passive, executors=executors)
     except BaseException:
@@ -236,7 +240,7 @@ async def _tell_torn(node: Node) -> None:
 
 async def _drop_unfinished(node: Node) -> None:
     """Forget the worlds in whose making the node died: nobody was told that they exist."""
-    for row in await node.read(_rows):
+    for row in reversed(await node.read(_rows)):  # a fork goes before its parent
         if is_unfinished(row):
             said = "a world that was not finished is dropped"
             node.log.say("warning", "world.unfinished", said, world=row.world)
@@ -286,7 +290,8 @@ async def close_node(
     node.shares.close()
     await asyncio.to_thread(node.engine.stop)
     await asyncio.sleep(0)  # let the last release be handed on
-    await node.dispatch.close()
+    for name in await node.dispatch.close():
+        node.log.say("warning", "executor.not_closed", f"the executor {name} did not close")
     await asyncio.to_thread(node.writer.stop)
     node.feed.close()
     if until_s is not None:

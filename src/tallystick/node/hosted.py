@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tallystick.errors import JournalCorrupt
+from tallystick.errors import TallyError
 from tallystick.journal.base import Head
-from tallystick.kernel.snapshot import learn, prepare
+from tallystick.kernel.snapshot import prepare
 from tallystick.node.driver import Driver
 from tallystick.values import canon
 
@@ -18,8 +18,7 @@ _LONG: Final = 1_000
 # Of a snapshot on its way.
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
-_HASTE: Final = 4  # so many times larger is a part of a snapshot that is overdue
-_LEARNED: Final = 64  # cells at a time: some twenty nodes are read, as long as a commit syncs
+_HASTE: Final = 16  # so many times larger is a part of a snapshot that is overdue
 _CROWD: Final = 1024  # so many blobs of one that is overdue: a flood would outrun the disk
 
 
@@ -35,8 +34,8 @@ class Hosted:
         "busy_ns",
         "clock_after_ns",
         "driver",
+        "gone",
         "hurries",
-        "learns",
         "parts_after_ns",
         "reopen",
         "rests_until_ns",
@@ -50,13 +49,13 @@ class Hosted:
         self.driver = driver
         self.reopen = reopen
         self.snapped = snapped
+        self.gone: TallyError | None = None  # why this world is no longer here
         long = driver.world.seq - snapped >= _LONG
         self.rests_until_ns = time.monotonic_ns() + _REST_NS if long else 0
         self._seen = driver.world.seq  # where it stood at the last commit
         self.busy_ns = 0  # when it recorded something last
         self.hurries = False  # a snapshot that is overdue is on its way
         self.admitted = 0  # how many commits had landed when new events were taken last
-        self.learns = True  # there may be cells that it does not know of yet
         self.parts_after_ns = 0  # when the next part of a snapshot may be done
         self.staged_ns = 0
         self.clock_after_ns = 0
@@ -74,12 +73,21 @@ class Hosted:
         if old.blobs.get(canon.raw_of(name)) is None:
             return
         if old.torn:
-            self.driver = self.reopen(old.head)
+            self.again()
             self.driver.work.extend(old.work)
             self.driver.ingress.extend(old.ingress)
-            self.driver.unsent = old.unsent
         self.driver.stopped = None
         self.driver.publish_unsent()
+
+    def again(self) -> None:
+        """Fold the world from the disk: what ran ahead is gone; who waited is up to the caller.
+
+        It goes on in its own time, and stands still for whoever holds it.
+        """
+        old = self.driver
+        self.driver = new = self.reopen(old.head)
+        new.clock, new.held = old.clock, old.held
+        new.stopped, new.unsent = old.stopped, old.unsent
 
     @property
     def crowded(self) -> bool:
@@ -104,17 +112,12 @@ class Hosted:
         if self.driver.blobs.waiting() > _WAITING * part:
             return True
         begun_ns = time.monotonic_ns()
-        done = prepare(self.driver.world, part, least, hurry=hurry)
+        blobs = self.driver.blobs
+        put = blobs.put if hurry else blobs.put_early
+        done = prepare(self.driver.world, part, least, put, hurry=hurry)
         now_ns = time.monotonic_ns()
         self.parts_after_ns = now_ns + (now_ns - begun_ns) * (1 if least < part else _RESTS)
         return done
-
-    def learn(self) -> None:
-        """Learn some more of what the world's indexes hold, so that new cells are quickly told."""
-        try:
-            self.learns = learn(self.driver.world, _LEARNED)
-        except JournalCorrupt:
-            self.learns = False  # whoever needs what is lost will say so; nobody does yet
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""

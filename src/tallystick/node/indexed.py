@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+
+import apsw
 
 from tallystick.errors import Rejected
 from tallystick.journal.base import Reader
@@ -57,6 +60,17 @@ class Indexed:
             return question(self._index, reader)
         finally:
             reader.close()
+
+    async def forget(self, world: str) -> None:
+        """Remove all that is known of a world that is gone."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._forget, world)
+
+    def _forget(self, world: str) -> None:
+        with suppress(apsw.Error):  # damaged or without room: nobody asks it about this world again
+            if self._index is None:
+                self._index = Index(self._folder)
+            self._index.forget(world)
 
     async def seq_of(self, world: str, digits: str) -> int | None:
         """Where an event was admitted first, or an intent was asked for; by its first digits.

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.errors import Rejected, TallyError
+from tallystick.errors import DiskFull, JournalCorrupt, Rejected, TallyError
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Vote
 from tallystick.node.governing import Asker, Trial, Wish
@@ -21,6 +21,7 @@ from tallystick.values import canon
 
 PREFIX: Final = "sys/governance."
 VERBS: Final = ("propose", "shadow", "prove", "approve", "apply")
+_AGAIN_S: Final = 1.0
 EFFECTS: Final = tuple(f"{PREFIX}{verb}@1" for verb in VERBS)
 
 
@@ -52,13 +53,19 @@ class InWorld:
             await asyncio.wait(tasks)
 
     async def _run(self, job: Published) -> None:
-        asker = Asker(f"workflow:{job.workflow}", self._node.clock.sample(), job.intent)
-        try:
-            await self._carry(job, canon.decode(job.params), asker)
-        except Rejected as why:
-            await self._refuse(job, why)
-        except TallyError:
-            return  # the node stops or lost the world: the intent stays open in the journal
+        params = canon.decode(job.params)
+        while not self._node.stopping:
+            asker = Asker(f"workflow:{job.workflow}", self._node.clock.sample(), job.intent)
+            try:
+                await self._carry(job, params, asker)
+            except Rejected as why:
+                await self._refuse(job, why)
+            except (DiskFull, JournalCorrupt):
+                await asyncio.sleep(_AGAIN_S)  # nothing can be written just now
+                continue
+            except TallyError:
+                pass  # the node stops or lost the world: the intent stays open in the journal
+            return
 
     async def _carry(self, job: Published, params: Mapping[str, Any], asker: Asker) -> None:
         governing, world = self._node.governing, job.world

@@ -120,8 +120,12 @@ class Leases:
     def grant(self, waits: Waits, name: str, worker: str, until_ns: int) -> Lease:
         """A job goes into the hands of a worker; it may see it once the row is durable."""
         lease = Lease(name, waits.job, waits.pool, worker, until_ns)
-        self.held[name] = self._at[lease.place] = lease
+        self.hold(lease)
         return lease
+
+    def hold(self, lease: Lease) -> None:
+        """A job is in the hands of a worker, for the first time or still."""
+        self.held[lease.id] = self._at[lease.place] = lease
 
     def put_back(self, lease: Lease) -> None:
         """A job that nobody has seen waits again: no attempt was made."""
@@ -133,6 +137,17 @@ class Leases:
         self.waiting.pop(place, None)
         self._kept.pop(place, None)
         return self.drop(place)
+
+    def rest(self, world: str) -> None:
+        """What waits of a world is given to nobody until it is published again."""
+        for place in [place for place in self.waiting if place[0] == world]:
+            del self.waiting[place]
+
+    def forget(self, world: str) -> None:
+        """A world is gone, with all that was to be done for it."""
+        self.rest(world)
+        for place in [place for place in (*self._at, *self._kept) if place[0] == world]:
+            self.settled(place)
 
     def over(self, now_ns: int) -> list[Lease]:
         """The leases whose time is over."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import TallyError
+from tallystick.errors import Conflict, Rejected, TallyError
 from tallystick.kernel.inputs import Submit
 from tallystick.node.definitions_found import Loading, Loads
 from tallystick.node.node import Node
@@ -37,6 +37,7 @@ from tallystick.values import canon
 from tallystick.views.reactive import Reactive
 from tallystick.views.workspaces import breakers_open, workspace_body
 
+Asked = tuple[Request, asyncio.Future[list[str]]]
 OBSERVED: Final = "sys/Observed@1"
 LOADED: Final = "sys/ReactionsLoaded@1"
 _LOOK_S: Final = 0.005
@@ -77,10 +78,11 @@ class Lookout:
         self._earlier = Earlier()
         self._wake = asyncio.Event()
         self._buffer: list[Callable[[], None]] | None = None
-        self._asked: list[tuple[Request, asyncio.Future[list[str]]]] = []
+        self._asked: list[Asked] = []
         self._begun = 0  # so many times it began to look
         self._looks = 0  # and what the look of this number found is in the journal
         self._looked = asyncio.Condition()
+        self._ended = False
         self._tasks: list[asyncio.Task[None]] = []
         self._hints: FileHints | None = None
         self.known = False
@@ -101,10 +103,13 @@ class Lookout:
             for task in waiting:
                 task.cancel()
             await asyncio.wait(waiting, timeout=_RETRY_S)
+        self._ended = True
         if self._hints is not None:
             await self._hints.close()
         for _, future in self._asked:
             future.cancel()
+        async with self._looked:
+            self._looked.notify_all()
 
     async def _run(self) -> None:
         while True:
@@ -117,6 +122,9 @@ class Lookout:
             except TallyError as why:
                 # A full disk, a stopping node, a damaged tree: said, and tried again.
                 self.fault = f"{why.code}: {why.message}"
+                await asyncio.sleep(_RETRY_S)
+            except OSError as why:
+                self.fault = f"workspace.io: {why.strerror}"
                 await asyncio.sleep(_RETRY_S)
 
     async def _begin(self) -> None:
@@ -173,7 +181,9 @@ class Lookout:
         wanted = self._begun + 1
         self._say(self.watcher.now)
         async with self._looked:
-            await self._looked.wait_for(lambda: self._looks >= wanted)
+            await self._looked.wait_for(lambda: self._ended or self._looks >= wanted)
+        if self._looks < wanted:
+            raise not_watched(self.kept)
         return self.n
 
     async def confirm(self) -> None:
@@ -238,8 +248,8 @@ class Lookout:
             for command, future in asked:
                 if not future.done():
                     future.set_result(made_by(told, command))
-        except BaseException:
-            self._asked = [*asked, *self._asked]
+        except BaseException as why:
+            self._again(asked, why)
             raise
         if self.alerted:
             wanted = self.kept.workspace_id
@@ -251,6 +261,15 @@ class Lookout:
             async with self._looked:
                 self._looks = number
                 self._looked.notify_all()
+
+    def _again(self, asked: list[Asked], why: BaseException) -> None:
+        """Commands wait for the next turn; those of one that was refused would be refused again."""
+        if not isinstance(why, Rejected):
+            self._asked = [*asked, *self._asked]
+            return
+        for _, future in asked:
+            if not future.done():
+                future.set_exception(why)
 
     async def _look(self) -> Difference | None:
         """Scan in a thread; hints that come meanwhile are kept for the next look."""
@@ -436,3 +455,13 @@ class Lookout:
     def _input(self, schema: str, value: Mapping[str, Any]) -> Submit:
         sample = self._node.clock.sample()
         return Submit(sample, schema, value, lens="native", origin="system", principal="node")
+
+
+def not_watched(kept: Kept) -> Conflict:
+    """The refusal of a directory that nobody watches here, or any more."""
+    return Conflict(
+        f"{kept.folder} is not watched by this process",
+        code="workspace.not_watched",
+        where={"workspace": kept.workspace_id},
+        hint="start a node with `tally serve`",
+    )

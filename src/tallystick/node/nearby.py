@@ -4,6 +4,7 @@ The index says where; the frames themselves are read from the journal, so an ind
 or wrong can only show less.
 Everything here is bounded: a cell with a long life, or an event with many consequences, is shown in
 part, and how much was left out is told.
+Of a trimmed world the part above its floor is shown, and `floor` says so.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from tallystick.journal.base import Reader
 from tallystick.journal.index import Index, IntentRow
+from tallystick.journal.refusals import trimmed
 from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed
 from tallystick.model.records import KIND_OF, WorldForked, WorldRestored
@@ -39,9 +41,12 @@ class Stretch:
     reader: Reader
     world: str
     upto: int
+    floor: int = 0
 
     def frame(self, seq: int) -> Sealed | None:
-        """The frame that holds a sequence."""
+        """The frame that holds a sequence; None for one that is in an archive."""
+        if seq <= self.floor:
+            return None
         return next(iter(self.reader.read(self.world, seq - 1, seq)), None)
 
     def frames(self, places: Iterable[int]) -> list[Sealed]:
@@ -56,16 +61,22 @@ class Stretch:
         return found
 
 
+def with_floor(found: dict[str, Any], floor: int) -> dict[str, Any]:
+    """The answer; that of a trimmed world with where its journal begins."""
+    return {**found, "floor": floor} if floor else found
+
+
 def cell_timeline(stretch: Stretch, cell: CellId) -> dict[str, Any]:
     """What happened to one cell."""
     place = _place(cell)
-    places = stretch.index.touches(stretch.world, place, limit=LOOKED_MAX)
+    places = stretch.index.touches(stretch.world, place, stretch.floor, LOOKED_MAX)
     made = Timeline(cell)
     for frame in stretch.frames(places):
         made.read([frame], stretch.index.time_at(stretch.world, frame.seq))
     whole = stretch.index.count_touches(stretch.world, place, stretch.upto)
+    whole -= stretch.index.count_touches(stretch.world, place, stretch.floor)
     made.more += max(0, whole - LOOKED_MAX)
-    return {**made.shown(), "as_of": stretch.upto}
+    return with_floor({**made.shown(), "as_of": stretch.upto}, stretch.floor)
 
 
 def cell_last_word(stretch: Stretch, cell: CellId) -> dict[str, Any] | None:
@@ -80,12 +91,14 @@ def effects_page(stretch: Stretch, page: Page, wanted: EffectFilter) -> dict[str
     after = 0 if page.after is None else number_cursor(page.after)
     named = {"status": wanted.status, "effect": wanted.effect}
     only = {name: value for name, value in named.items() if value is not None}
-    rows = stretch.index.intents(stretch.world, after, page.limit + 1, **only)
+    begin = max(after, stretch.floor)
+    rows = stretch.index.intents(stretch.world, begin, page.limit + 1, **only)
     shown = [
         _effect_row(stretch, row) for row in rows[: page.limit] if row.opened_seq <= stretch.upto
     ]
     following = str(rows[page.limit - 1].opened_seq) if len(rows) > page.limit else None
-    return listed([row for row in shown if wanted.passes(row)], following, stretch.upto)
+    found = listed([row for row in shown if wanted.passes(row)], following, stretch.upto)
+    return with_floor(found, stretch.floor)
 
 
 def _effect_row(stretch: Stretch, row: IntentRow) -> dict[str, Any]:
@@ -115,27 +128,32 @@ def _place(cell: CellId) -> tuple[str, bytes]:
 def graph_around(stretch: Stretch, focus: Focus) -> dict[str, Any]:
     """What led to a record or a cell, and what came of it; without a focus, how it all began."""
     if focus.seq is None and focus.cell is None:
-        return _beginning(stretch)
+        return with_floor(_beginning(stretch), stretch.floor)
+    if focus.seq is not None and 0 < focus.seq <= stretch.floor:
+        raise trimmed(stretch.world, stretch.floor)
     seeds = [focus.seq] if focus.seq is not None else []
     if focus.cell is not None:
-        seeds = stretch.index.touches(stretch.world, _place(focus.cell), limit=NODES_MAX)
+        place = _place(focus.cell)
+        seeds = stretch.index.touches(stretch.world, place, stretch.floor, NODES_MAX)
+    seeds = [seq for seq in seeds if seq <= stretch.upto]  # the index knows what came later, too
     walk = _Walk(stretch)
     walk.go(seeds, walk.causes)
     walk.go(seeds, walk.consequences)
     frames = sorted(walk.frames.values(), key=lambda frame: frame.seq)
     found = graph(frames, focus)
     found["more"] += walk.left
-    return found
+    return with_floor(found, stretch.floor)
 
 
 def _beginning(stretch: Stretch) -> dict[str, Any]:
     frames: list[Sealed] = []
-    for frame in stretch.reader.read(stretch.world, 0, stretch.upto):
+    for frame in stretch.reader.read(stretch.world, stretch.floor, stretch.upto):
         frames.append(frame)
         if len(frames) == NODES_MAX:
             break  # every frame holds a record or more
     found = graph(frames)
     drawn = stretch.index.count_kinds(stretch.world, sorted(DRAWN), stretch.upto)
+    drawn -= stretch.index.count_kinds(stretch.world, sorted(DRAWN), stretch.floor)
     found["more"] = max(0, drawn - len(found["nodes"]))
     return found
 

@@ -75,6 +75,7 @@ T = TypeVar("T")
 
 _UPGRADING_MS = 1000
 _QUIET_LOOK_S = 0.01
+_FLIGHT_S = 0.002
 
 
 class Held(NamedTuple):
@@ -251,12 +252,12 @@ class Node:
     @asynccontextmanager
     async def held(self, world: str) -> AsyncIterator[None]:
         """Let a world stand still for a moment: what comes waits, looks and `now` are answered."""
-        driver = self.hosted(world).driver
-        await self.on_kernel(lambda: setattr(driver, "held", True))
+        hosted = self.hosted(world)  # its driver may be another one in the end
+        await self.on_kernel(lambda: setattr(hosted.driver, "held", True))
         try:
             yield
         finally:
-            self.engine.call(lambda: setattr(driver, "held", False))
+            self.engine.call(lambda: setattr(hosted.driver, "held", False))
 
     async def now(self, world: str, given: Input) -> Answer:
         """Decide about one input before all that waits; for whoever holds the world."""
@@ -367,18 +368,21 @@ class Node:
         """Remove a world and all it owns; refuses one that has forks."""
         world = self.resolve(name)
 
-        def act() -> None:
+        def drop() -> None:
             self.writer.alone(lambda journal: journal.drop_world(world))
-            self.engine.worlds.pop(world)
 
-        await self.on_kernel(act)
+        while not await self.on_kernel(lambda: self.engine.remove(world, drop)):  # noqa: ASYNC110
+            await asyncio.sleep(_FLIGHT_S)  # a commit lands on another thread
         self.depart(world)
+        await self.watching.leave(world)
+        await self.index.forget(world)
 
     def depart(self, world: str) -> None:
         """A world is gone from here."""
         self.feed.end(world)
         self.dispatch.lost(world)
         self.asks.lost(world)
+        self.work.lost(world)
         self.lanes.pop(world, None)
         for name in [name for name, known in self.names.items() if known == world]:
             del self.names[name]

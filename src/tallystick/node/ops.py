@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tallystick.errors import DiskFull, Rejected, UnknownName
 from tallystick.journal.base import Reader
+from tallystick.journal.lineage import floor_of
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.verify import verify as journal_verify
 from tallystick.kernel.replay import Found, open_world, verify
@@ -63,6 +64,7 @@ class Ops:
         """Run every tick again and compare bytes; the first difference is named (D2)."""
         return await self._node.read(lambda reader: self._replay(reader, world, span or Span()))
 
+    # tidy: where it begins, what it gives and how that is told.
     def _replay(self, reader: Reader, world: str, span: Span) -> dict[str, Any]:
         from_seq, to_seq, workflow = span
         upto = reader.head(world).seq if to_seq is None else to_seq
@@ -70,8 +72,10 @@ class Ops:
         blobs = StagedBlobs(reader, world)
         # Its own runner: the one of the live world belongs to the kernel's thread.
         runner = self._node.modules(blobs)
-        if from_seq:
-            start = world_at(reader, world, runner, seq=from_seq)
+        # What stands below a floor is in an archive: there a replay begins behind it.
+        behind = from_seq or floor_of(reader.lineage(world)).seq
+        if behind:
+            start = world_at(reader, world, runner, seq=behind)
             start.read_only = start.frozen  # a past is only looked at; this one takes what came
         else:
             start = open_world(reader.lineage(world)[-1].world, [], blobs, runner)

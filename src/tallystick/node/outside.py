@@ -12,7 +12,6 @@ from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Progress, Sample, Settle
 from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred, Ticket
-from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published
 from tallystick.node.node import Node
 from tallystick.node.receipts import Ended, receipts_of, settling
@@ -29,7 +28,7 @@ class Outside:
         self._node = node
         self._bindings = bindings
         self._reader = node.journal.reader()
-        self._credits: dict[bytes, asyncio.Semaphore] = {}
+        self._credits: dict[tuple[str, bytes], asyncio.Semaphore] = {}
 
     def close(self) -> None:
         """Let go of the journal."""
@@ -49,7 +48,7 @@ class Outside:
                 node.engine.offer(hosted, tickets, ingress=False)
         # Counted while the kernel's thread wakes: a chain waits for each receipt.
         for each, receipt in zip(jobs, receipts, strict=True):
-            self._credits.pop(receipt.intent, None)
+            self._credits.pop((receipt.world, receipt.intent), None)
             self.count(each, receipt.status)
 
     def count(self, each: Ended, status: str) -> None:
@@ -72,8 +71,10 @@ class Outside:
             for name in names:
                 hosted = engine.worlds.get(name.world)
                 if hosted is not None:
-                    _publish(hosted, name.intent)
+                    hosted.driver.publish(name.intent, wanted=True)
             engine.let_out()
+            # Behind the jobs themselves: a slot that none of them took is free for others.
+            self._node.loop.call_soon_threadsafe(self._node.dispatch.fetched, names)
 
         engine.call(fetch)
 
@@ -92,12 +93,16 @@ class Outside:
         hosted = node.engine.worlds.get(job.world)
         if hosted is None:
             return
-        credit = self._credits.setdefault(job.intent, asyncio.Semaphore(CREDITS))
+        credit = self._credits.setdefault((job.world, job.intent), asyncio.Semaphore(CREDITS))
         await credit.acquire()
         given = Progress(node.clock.sample(), job.world, job.intent, job.attempt, seq, kind, data)
         ticket = Ticket(given, _Credit(credit))
         node.engine.offer(hosted, [ticket], ingress=False)
         node.feed.progress(job.world, (job, seq, kind, data))
+
+    def settled(self, world: str, intent: bytes) -> None:
+        """An intent is over, also without an outcome of its executor: no more is told of it."""
+        self._credits.pop((world, intent), None)
 
     def has_secrets(self, job: Published) -> bool:
         """True when the params of the effect may refer to secrets."""
@@ -143,10 +148,6 @@ class _Credit:
     def told(self, ticket: Ticket) -> None:
         del ticket
         self._credit.release()
-
-
-def _publish(hosted: Hosted, intent: bytes) -> None:
-    hosted.driver.publish(intent)
 
 
 def _nothing() -> None:

@@ -17,6 +17,7 @@ from tallystick.model.catalogue import Effect
 from tallystick.model.tuples import make
 from tallystick.node.driver import Ticket
 from tallystick.node.jobs import Published
+from tallystick.values import canon
 from tallystick.values.seal import KeyPair, seal_batch, usage_of
 
 MESSAGE_MAX = 1024
@@ -88,7 +89,11 @@ def _payload(effect: Effect, outcome: Outcome) -> tuple[str, bytes]:
             return "ok", effect.receipt.admit(outcome.value).bytes
         except SchemaMismatch as why:
             outcome = misfit(why)
-    return "error", effect.error.admit(error_value(outcome)).bytes
+    try:
+        return "error", effect.error.admit(error_value(outcome)).bytes
+    except SchemaMismatch as why:
+        # Where even this does not fit, as the effect has errors of its own, the kernel says so.
+        return "error", canon.encode(error_value(misfit(why)))
 
 
 def misfit(why: TallyError) -> Failed:

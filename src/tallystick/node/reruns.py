@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from tallystick.errors import DiskFull, Rejected, Unavailable
-from tallystick.journal.base import Reader
+from tallystick.journal.base import UNFINISHED, Reader
 from tallystick.journal.staged import StagedBlobs
 from tallystick.node.node import Node
 from tallystick.node.watchdog import TickStopped, Watchdog
 from tallystick.node.whatif import SECONDS, Drawn, Watch, before, drawn, written
-from tallystick.node.worlds import UNFINISHED, ForkOrder, world_at
+from tallystick.node.worlds import ForkOrder, world_at
 
 T = TypeVar("T")
 AT_ONCE: Final = 2

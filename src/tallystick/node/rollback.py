@@ -8,10 +8,12 @@ What the old world settled since the fork has happened outside and is not undone
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Conflict, DiskFull, TallyError, Unavailable
-from tallystick.journal.base import Reader
+from tallystick.journal.base import Reader, WorldRow
+from tallystick.journal.lineage import floor_of
 from tallystick.kernel.inputs import MoveAlias, Sample
 from tallystick.kernel.parts import KERNEL
 from tallystick.kernel.world import World
@@ -45,6 +47,8 @@ async def move_alias(node: Node, order: Order) -> str | None:
     thawed = await node.look(order.to, _is_frozen)
     node.dispatch.shut.add(now)
     node.dispatch.lost(now)
+    node.work.rest(now)
+    node.asks.lost(now)
     try:
         await _switch(node, order, now)
     except BaseException:
@@ -125,19 +129,33 @@ def _is_frozen(world: World) -> bool:
 
 def settled_since(reader: Reader, old: str, new: str) -> list[dict[str, Any]]:
     """What executors settled in a world after another one was forked from it."""
-    row = next((each for each in reader.worlds() if each.world == new), None)
-    if row is None or row.parent != old or row.fork_seq is None:
+    fork = next((each for each in reader.worlds() if each.world == new), None)
+    if fork is None or fork.parent is None:
         return []
-    head = reader.head(old).seq
+    line = reader.lineage(old)
+    since = _forked_from(line, fork)
+    if since is None:
+        return []
+    head = line[0].head.seq
     effects: dict[bytes, str] = {}
     found: list[dict[str, Any]] = []
-    for frame in reader.read(old, 0, head):
+    for frame in reader.read(old, floor_of(line).seq, head):
         for offset, record in enumerate(open_frame(frame.body)[3]):
             if isinstance(record, IntentOpened):
                 effects[record.intent] = record.effect
             elif isinstance(record, ReceiptSettled) and record.source != KERNEL:
                 found.append(_shown(record, frame.seq + offset, effects))
-    return [each for each in found if each["seq"] > row.fork_seq][:SHOWN_MAX]
+    return [each for each in found if each["seq"] > since][:SHOWN_MAX]
+
+
+def _forked_from(line: Sequence[WorldRow], fork: WorldRow) -> int | None:
+    """Where a world was forked from a history, be it from the part that was inherited."""
+    end = line[0].head.seq
+    for row in line:
+        if row.world == fork.parent and fork.fork_seq is not None:
+            return fork.fork_seq if fork.fork_seq <= end else None
+        end = end if row.fork_seq is None else min(end, row.fork_seq)
+    return None
 
 
 def _shown(record: ReceiptSettled, seq: int, effects: dict[bytes, str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor])
     dispatch.divert(asks.EFFECT, node.asks.take)
     for effect in inworld.EFFECTS:
         dispatch.divert(effect, node.inworld.take)
-    dispatch.on_settled += [node.asks.settled, node.work.settled]
+    dispatch.on_settled += [node.outside.settled, node.asks.settled, node.work.settled]
     for name, route in settings.routes.items():
         if route in named:
             dispatch.route(name, route)

@@ -3,7 +3,7 @@
 Theory of operation.
 A snapshot is due so many records behind the last one and is taken in a calm moment; one that is
 overdue waits for none.
-From the middle of its interval on it is prepared part by part while commits sync.
+In the last quarter of its interval it is prepared part by part while commits sync.
 A rest follows each part, so that whoever asks meets one part and not all of them, and little is
 left to merge when its record comes.
 Called on the kernel's thread alone.
@@ -23,7 +23,7 @@ from tallystick.node.hosted import Hosted
 from tallystick.node.writer import Rhythm
 
 _LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
-_SHARED: Final = 32  # so many entries at a time while another world is busy: it waits for each part
+_SHARED: Final = 8  # so many entries at a time while another world is busy: it waits for each part
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 
 
@@ -70,11 +70,9 @@ class Snapping:
         for hosted in self._worlds.values():
             hosted.look_busy(now_ns)
             rested = hosted.parts_after_ns <= now_ns
-            near = rested and hosted.lacks(self._rhythm.snapshot_every // 2)
+            near = rested and hosted.lacks(self._rhythm.snapshot_every * 3 // 4)
             if near and self._hands.may(hosted):
                 self._prepared(hosted, self._rhythm.prepared)
-            elif hosted.learns:
-                hosted.learn()
 
     def take(self, hosted: Hosted) -> bool:
         """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""

@@ -4,6 +4,8 @@ A tick only decides and changes nothing, so it can be broken off at any point an
 The exception is raised in the kernel's thread, and only while that thread is inside the guarded
 block: leaving the block and firing exclude each other by a lock.
 WASM code does not return to the interpreter, so it is interrupted besides.
+An exception that a finaliser or a wide `except` swallows is raised again, until the block ends; a
+block that ends all the same is stopped at its end: nothing of a tick that ran too long is kept.
 What a tick waits for and has no part in, such as the start of a worker process, is `uncounted`.
 Other code that never returns cannot be stopped this way; the fuel of its lane is what bounds it.
 """
@@ -14,7 +16,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Final
@@ -23,6 +25,8 @@ from tallystick.modules.wasm_door import interrupt_wasm
 
 TICK_SECONDS_MAX: Final = 5.0
 _LOOK_S: Final = 0.25
+_AGAIN: Final = 0.2  # of the limit: so long after one that did not end the tick comes the next
+_DRAIN: Final = 1000  # steps of the interpreter, any of which takes what is on its way
 
 
 class TickStopped(BaseException):
@@ -39,7 +43,8 @@ class Watchdog:
         self._clock = clock
         self._lock = threading.Lock()
         self._begun = 0.0
-        self._fired = False
+        self._fired = 0  # how many are or were on their way to the block that is guarded now
+        self._fired_s = 0.0  # when the last of them was sent
         self._over = threading.Event()
         self._guarded: threading.Thread | None = None
         self._thread = threading.Thread(target=self._watch, name="tally-watchdog", daemon=True)
@@ -58,7 +63,7 @@ class Watchdog:
         # Plain stores: the watcher needs no more than to see them within its look.
         # This order: one that fired and arrived late must not fire again on the old beginning.
         self._begun = self._clock()
-        self._fired = False
+        self._fired = 0
         _GUARD.set(self)
 
     def __exit__(
@@ -67,11 +72,20 @@ class Watchdog:
         why: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            self._begun = 0.0
-            fired, self._fired = self._fired, False
-        if fired and kind is not TickStopped:
-            _await_arrival()
+        arrived = kind is TickStopped
+        while self._begun:
+            try:
+                with self._lock:
+                    self._begun = 0.0  # from here on nobody fires
+            except TickStopped:
+                arrived = True  # on the way out
+        if not self._fired:
+            return
+        # The only one there was has arrived; of several, the last may still be on its way.
+        if self._fired > 1 or not arrived:
+            _take_arrival()
+        if kind is not TickStopped:
+            raise TickStopped
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -89,10 +103,14 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._over.wait(min(_LOOK_S, self._limit_s / 4)):
             with self._lock:
+                now = self._clock()
                 begun = self._begun
-                if begun and not self._fired and self._clock() - begun > self._limit_s:
-                    self._fired = True
+                if begun and now - begun > self._limit_s and self._may_fire(now):
+                    self._fired, self._fired_s = self._fired + 1, now
                     self._raise()
+
+    def _may_fire(self, now: float) -> bool:
+        return not self._fired or now - self._fired_s > self._limit_s * _AGAIN
 
     def _raise(self) -> None:
         assert self._guarded is not None, "a started watchdog guards a thread"
@@ -119,8 +137,8 @@ def uncounted() -> Iterator[None]:
         yield
 
 
-def _await_arrival() -> None:
-    """The exception is on its way and must arrive here, not in the code that follows."""
-    for _ in range(1_000_000):
-        time.sleep(0)
-    raise AssertionError("a raised TickStopped always arrives")
+def _take_arrival() -> None:
+    """What is on its way arrives here and not in the code that follows, or is there already."""
+    with suppress(TickStopped):
+        for _ in range(_DRAIN):
+            time.sleep(0)

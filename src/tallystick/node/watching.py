@@ -6,14 +6,15 @@ Watching begins when the node does, unless it only came to look, and whenever on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tallystick.errors import Conflict, UnknownName
+from tallystick.errors import TallyError, UnknownName
 from tallystick.executors.file import FileExecutor
 from tallystick.kernel.inputs import Submit
 from tallystick.node import workspaces
-from tallystick.node.lookout import Lookout
+from tallystick.node.lookout import Lookout, not_watched
 from tallystick.node.node import Node
 from tallystick.node.projected import Projected
 from tallystick.node.watch_counts import watch_gauges
@@ -88,16 +89,17 @@ class Watching:
             executor.forget(kept.workspace_id)
         workspaces.release(Path(kept.folder), kept.world)
 
+    async def leave(self, world: str) -> None:
+        """Give back every directory of a world that was removed."""
+        for kept in self.workspaces.of(world):
+            with suppress(TallyError, OSError):  # what stands in the directory may be anything
+                await self.remove(kept)
+
     def lookout(self, kept: Kept) -> Lookout:
         """The one that watches a workspace; refuses where nobody does."""
         found = self.lookouts.get(kept.workspace_id)
         if found is None:
-            raise Conflict(
-                f"{kept.folder} is not watched by this process",
-                code="workspace.not_watched",
-                where={"workspace": kept.workspace_id},
-                hint="start a node with `tally serve`",
-            )
+            raise not_watched(kept)
         return found
 
     def _serve(self, kept: Kept) -> None:

@@ -14,9 +14,10 @@ import asyncio
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import Conflict, Rejected, TallyError
+from tallystick.errors import Conflict, NotOwner, Rejected, TallyError
 from tallystick.journal.base import WorkRow
 from tallystick.kernel.draft import Answer
 from tallystick.kernel.inputs import Operate, Progress, Receipt, Sample, Settle
@@ -44,7 +45,10 @@ class Brought(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A lease that brought its receipt: the same receipt again gets the same answer."""
+    """A lease that brought its receipt: the same receipt again gets the same answer.
+
+    Many are remembered, so what may be large of them is a digest, or left out.
+    """
 
     lease: Lease
     brought: Brought
@@ -86,6 +90,14 @@ class Work:
         lease = self._leases.settled((world, intent))
         if lease is not None:
             self._node.loop.create_task(self._forget(lease))
+
+    def rest(self, world: str) -> None:
+        """Hand out nothing more of a world that stands still; who has a job may bring it."""
+        self._leases.rest(world)
+
+    def lost(self, world: str) -> None:
+        """A world is gone from here: its jobs are nobody's, and nobody has one of them."""
+        self._leases.forget(world)
 
     def running(self) -> dict[bytes, int]:
         """The attempt of each intent that a worker has."""
@@ -143,8 +155,14 @@ class Work:
             self._leases.grant(waits, clock.sample().entropy[:16].hex(), wish.worker, until_ns)
             for waits in found
         ]
-        # Durable before the worker sees it: after a restart the lease still counts.
-        await self._keep(leases)
+        try:
+            # Durable before the worker sees it: after a restart the lease still counts.
+            await self._keep(leases)
+        except BaseException:
+            for lease in [each for each in leases if each.id in self._leases.held]:
+                self._leases.put_back(lease)
+            self._bell.set()
+            raise
         return leases
 
     def _length_ns(self, lease_ms: int | None) -> int:
@@ -185,12 +203,13 @@ class Work:
         """Settle a leased job; the same receipt again gets the same answer."""
         done = self._done.get(lease.id)
         if done is not None:
-            if done.brought == brought:
+            if done.brought == _small(brought):
                 return done.answer._replace(kind="seen")
             raise _lost(lease.id)
         answer = await self.deliver(_receipt(lease.job, brought))
         if answer.kind == "settled":
-            self._done[lease.id] = Done(lease, brought, answer)
+            job = lease.job._replace(params=b"", granted=None)
+            self._done[lease.id] = Done(replace(lease, job=job), _small(brought), answer)
             while len(self._done) > DONE_MAX:
                 self._done.popitem(last=False)
         return answer
@@ -227,13 +246,18 @@ class Work:
         """Journal the next attempt; it comes back through dispatch when that is durable."""
         job = lease.job
         self._leases.drop(lease.place)
-        text = f"{lease.worker} let {job.effect} go: {reason}"
-        self._node.log.say("info", "work.lease_ended", text, world=job.world)
         given = Operate(self._node.clock.sample(), "attempt", "node", reason, intent=job.intent)
         try:
             await self._node.one(job.world, given)
+        except (Rejected, NotOwner):
+            return  # settled meanwhile, or the world is gone
         except TallyError:
-            return  # settled meanwhile, or the node stops: the journal knows the rest
+            # Nothing can be written just now: it is lost, or given back, as soon as that can be.
+            lease.until_ns = 0
+            self._leases.hold(lease)
+            return
+        text = f"{lease.worker} let {job.effect} go: {reason}"
+        self._node.log.say("info", "work.lease_ended", text, world=job.world)
 
     async def _keep(self, leases: list[Lease]) -> None:
         rows: dict[str, list[WorkRow]] = {}
@@ -250,6 +274,10 @@ class Work:
             await self._put(lease.world, [lease.row("settled")])
         except TallyError:
             return  # the row only names a lease; the intent is settled without it
+
+
+def _small(brought: Brought) -> Brought:
+    return brought._replace(payload=canon.digest_of(brought.payload))
 
 
 def _receipt(job: Published, brought: Brought) -> Receipt:

@@ -5,11 +5,12 @@ Each of these is a short dance between the journal and the kernel; the driver do
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tallystick.errors import NotOwner, UnknownName
 from tallystick.governance.whatif import Edit
-from tallystick.journal.base import Appender, Head, Held, History, Journal, WorldRow
+from tallystick.journal.base import Appender, Head, Held, History, Journal
+from tallystick.journal.lineage import is_unfinished
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.fork import fork
 from tallystick.kernel.govern import Genesis, create
@@ -18,8 +19,6 @@ from tallystick.kernel.replay import open_world
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.node.driver import Driver, Ports
-
-UNFINISHED: Final = "unfinished"  # the state of a world that is being written
 
 
 class NewWorld(NamedTuple):
@@ -128,12 +127,6 @@ class ForkOrder(NamedTuple):
     principal: str = "node"
     edits: tuple[Edit, ...] = ()
     name: str = ""
-
-
-def is_unfinished(row: WorldRow) -> bool:
-    """True for a world whose making was cut off: it has no frame, or not all that it should."""
-    none = 0 if row.fork_seq is None else row.fork_seq
-    return row.head.seq <= none or row.state == UNFINISHED
 
 
 def drop_unfinished(journal: Journal, world: str) -> bool:

@@ -43,7 +43,7 @@ class Rhythm(NamedTuple):
     catchup_rate: int = 1_000
     overdue: int = 2
     flood: int = 64
-    prepared: int = 64
+    prepared: int = 16
 
 
 class Writer:
