@@ -20,6 +20,12 @@ TYPES = [
     ("application/json", 200),
     ("application/json; charset=utf-8", 200),
     ("APPLICATION/JSON", 200),
+    ("application/json;charset=utf-8", 200),
+    ("application/json;charset=UTF-8", 200),
+    ('application/json; charset="utf-8"', 200),
+    ("application/json;charset=utf-16", 415),
+    ("application/json; charset=utf-8; x=y", 415),
+    ("application/cbor; charset=utf-8", 415),
     ("application/json; charset=latin-1", 415),
     ("application/json, text/plain", 415),
     ("text/plain", 415),
@@ -58,6 +64,8 @@ def test_cbor_in_and_out(tmp_path: Path) -> None:
             )
             assert (status, headers["content-type"]) == (200, "application/cbor")
             assert canon.decode(got) == {"got": {"a": b"\x00\x01", "b": [1, None]}}
+            kind = "Content-Type: Application/CBOR"  # the case of a media type means nothing
+            assert (await line.post(body, kind))[0] == 200
 
     asyncio.run(run())
 

@@ -108,6 +108,8 @@ def test_a_hash_is_found_by_its_digits(tmp_path: Path) -> None:
             assert await refused(served, f"{W}/trace?event={bad}") == (400, "request.bad_hash")
         assert await refused(served, f"{W}/trace?event={'0' * 8}") == (404, "event.unknown")
         assert await refused(served, f"{W}/graph?format=png") == (400, "request.bad_query")
+        odd = f"{W}/trace?seq={sent['seq']}&format=png"
+        assert await refused(served, odd) == (400, "request.bad_query")
 
     told(tmp_path, story)
 
@@ -183,3 +185,40 @@ def test_worlds_are_compared_across_time_and_birth(tmp_path: Path) -> None:
         assert (stranger["ancestor"], stranger["effects"]) == (None, None)
 
     told(tmp_path, story, "main", "other")
+
+
+def test_a_graph_of_the_past_knows_nothing_that_came_later(tmp_path: Path) -> None:
+    """X-08: as of a sequence a cell's graph ends there, and one of a later record is empty."""
+
+    async def story(served: Served) -> None:
+        row = await paid(served, "a")
+        cell = f"{W}/graph?workflow=shop/orders@1&key=a"
+        whole = await get(served, cell)
+        at = row["opened_seq"]
+        past = await get(served, f"{cell}&at={at}")
+        assert past["nodes"]
+        assert max(node["seq"] for node in past["nodes"]) <= past["as_of"]
+        assert len(past["nodes"]) < len(whole["nodes"])
+        last = whole["nodes"][-1]["seq"]
+        assert (await get(served, f"{W}/graph?seq={last}&at={at}"))["nodes"] == []
+
+    told(tmp_path, story)
+
+
+def test_a_cell_that_never_was_has_no_history(tmp_path: Path) -> None:
+    """K-45: a misspelled key is told as `explain` tells it; a cell that is gone has its history."""
+
+    async def story(served: Served) -> None:
+        await paid(served, "a")
+        for path in ("trace?", "graph?", "explain?"):
+            where = f"{W}/{path}workflow=shop/orders@1&key="
+            assert await refused(served, f"{where}nobody") == (404, "cell.unknown")
+            assert await refused(served, f"{where}a&at=1") == (404, "cell.unknown")
+            await get(served, f"{where}a")
+        one = f"{W}/cells/shop%2Forders@1"
+        assert await refused(served, f"{one}/nobody/trace") == (404, "cell.unknown")
+        rows = (await get(served, f"{one}/a/trace"))["items"]
+        behind = await get(served, f"{one}/a/trace?after={rows[-1]['seq']}")
+        assert behind["items"] == [], "the end of a history is no refusal"
+
+    told(tmp_path, story)

@@ -1,5 +1,6 @@
 """Connections at their edges: sent ahead, left in the middle, slow readers, and a hard stop."""
 
+# tidy: a connection at each of its edges, one after the other.
 from __future__ import annotations
 
 import asyncio
@@ -89,18 +90,77 @@ def test_what_runs_is_answered_before_who_sent_it_is_left(tmp_path: Path, name: 
     asyncio.run(run())
 
 
+def test_a_head_sent_ahead_is_bounded_too(tmp_path: Path) -> None:
+    """10 section 6: beside a stream that never ends, an endless header is not gathered for ever."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head("GET /stream"))
+            await reader.readuntil(b"\r\n\r\n")
+            (line,) = wire.listener.connections
+            writer.write(b"GET /slow HTTP/1.1\r\nX-A: ")
+            for _ in range(40):
+                writer.write(b"x" * 1000)
+                await asyncio.sleep(0.005)
+            assert len(line._ahead) == 1, "refused once the stream is over, and no more is read"
+            refused = line._ahead[0].refused
+            assert refused is not None
+            assert refused.code == "request.head_too_large"
+            await closed(writer)
+
+    asyncio.run(run())
+
+
+def test_a_head_that_began_ahead_is_bounded_when_its_turn_comes(tmp_path: Path) -> None:
+    """10 section 6: the rest of a head is a head, in size and in time."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head("GET /slow") + b"GET /slow HTTP/1.1\r\nX-A: ")
+            assert (await answer(reader))[0] == 200
+            for _ in range(40):
+                writer.write(b"x" * 1000)
+                await asyncio.sleep(0.005)
+            status, _, body = await answer(reader)
+            assert (status, json.loads(body)["code"]) == (431, "request.head_too_large")
+            await closed(writer)
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
 def test_a_head_alone_is_answered_by_a_head_alone(tmp_path: Path) -> None:
-    """04 section 10: HEAD is 405 with a length and no byte behind it, so the next one is read."""
+    """Bug 117: HEAD has the head of GET, and no byte behind it, so the next message is read."""
 
     async def run() -> None:
         async with listening(tmp_path) as wire:
             reader, writer = await wire.open()
             writer.write(wire.head("HEAD /slow") + wire.head("GET /slow"))
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            assert head.startswith(b"http/1.1 405 ")
-            assert b"\r\nallow: get\r\n" in head
+            assert head.startswith(b"http/1.1 200 ")
+            assert b"\r\ncontent-length: 13\r\n" in head
             status, _, body = await answer(reader)
             assert (status, body) == (200, b'{"slow":true}')
+            writer.write(wire.head("HEAD /echo"))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            assert head.startswith(b"http/1.1 405 ")
+            assert b"\r\nallow: post\r\n" in head
+            await closed(writer)
+
+    asyncio.run(run())
+
+
+def test_the_head_of_a_stream_begins_none(tmp_path: Path) -> None:
+    """Bug 117: whoever asks for the head of a stream gets it, and the connection ends."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head("HEAD /stream"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert await reader.read() == b""
             await closed(writer)
 
     asyncio.run(run())

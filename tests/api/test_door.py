@@ -91,7 +91,7 @@ def test_a_method_is_part_of_the_route() -> None:
     """ND-20: a path answers to its methods only, and says which."""
     with pytest.raises(WrongMethod) as refused:
         table().find("DELETE", b"/v1/worlds")
-    assert refused.value.where == {"allow": "GET"}
+    assert refused.value.where == {"allow": "GET, HEAD"}
 
 
 GOOD_HOSTS = [b"127.0.0.1", b"127.0.0.1:8255", b"LOCALHOST:1", b"[::1]:80", b"tally.example"]

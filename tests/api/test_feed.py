@@ -193,3 +193,95 @@ def test_a_reader_that_falls_behind_is_told(tmp_path: Path) -> None:
             assert got == list(range(head + 1, head + 101))
 
     asyncio.run(main())
+
+
+async def first(served: Served, only: str) -> list[Any]:
+    """The records of the first frame that passes filters; told within a moment or not at all."""
+    async with asyncio.timeout(10), aclosing(events(served, 0, only)) as coming:  # type: ignore[type-var]
+        async for kind, _, data in coming:
+            if kind == "frame":
+                return list(data["records"])
+    raise AssertionError("the feed ended")
+
+
+def test_filters_name_cells_as_everything_else_does(tmp_path: Path) -> None:
+    """K-45: `-` is the cell of a workflow without keys, long keys are compared whole; no typos."""
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await served.send("o" * 300)
+            await served.node.quiet(served.node.resolve("main"), 60_000)
+            rows = await first(served, "&kind=tick&workflow=shop/ledger@1&key=-")
+            assert {(row["workflow"], row["key"]) for row in rows} == {("shop/ledger@1", None)}
+            rows = await first(served, f"&kind=tick&workflow=shop/orders@1&key={'o' * 300}")
+            assert {row["workflow"] for row in rows} == {"shop/orders@1"}
+            for bad, code in (
+                ("kind=nope", "request.bad_query"),
+                ("workflow=shop/order@1", "request.bad_query"),
+                ("workflow=shop/order@1&key=a", "workflow.unknown"),
+                ("key=a", "request.bad_query"),
+            ):
+                got = await served.http.get(f"/v1/worlds/main/feed?{bad}")
+                assert got.json()["code"] == code, bad
+                assert got.json()["hint"], bad
+
+    asyncio.run(main())
+
+
+# tidy: three readers, one story.
+def test_progress_passes_the_filters_too(tmp_path: Path) -> None:
+    """K-27: a reader of one cell is not told how far the effects of others are."""
+
+    class Teller(Bank):
+        async def perform(self, job: Job, report: Report) -> Outcome:
+            await report("note", {"done": 7})
+            return await super().perform(job, report)
+
+    async def main() -> None:
+        async with serving(tmp_path, Teller()) as served:
+            head = await served.head()
+            only = ("&workflow=shop/orders@1&key=b", "&effect=shop/none@1", "&kind=tick")
+            told: list[list[str]] = [[] for _ in only]
+
+            async def listen(place: int) -> None:
+                async with aclosing(events(served, head, only[place])) as coming:  # type: ignore[type-var]
+                    async for kind, _, _ in coming:
+                        told[place].append(kind)
+
+            tasks = [asyncio.ensure_future(listen(place)) for place in range(len(only))]
+            channel = served.node.feed._channels[served.node.resolve("main")]
+            await until(lambda: len(channel.progress) == len(only))
+            for order in ("a", "b"):
+                await served.send(order)
+                await served.node.quiet(served.node.resolve("main"), 60_000)
+            await until(lambda: "progress" in told[0] and "frame" in told[2])
+            assert told[0].count("progress") == 1
+            assert "progress" not in told[1] + told[2]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_feed_from_below_the_floor_is_refused(tmp_path: Path) -> None:
+    """K-44: what a trim took is told before the stream begins, with where it begins now."""
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            await fill(served, 0, 5)
+            assert (await served.http.post("/v1/worlds/main/snapshots", json={})).status_code == 201
+            await fill(served, 5, 1)
+            body = {"world": "main", "trim_before": 1000, "archive": str(tmp_path / "archive")}
+            floor = (await served.http.post("/v1/gc", json=body)).json()["base_seq"]
+        async with serving(tmp_path) as served:
+            for after in (0, floor - 1):
+                path = f"/v1/worlds/main/feed?after={after}"
+                async with served.http.stream("GET", path) as got:
+                    assert got.status_code == 404
+                    told = json.loads(await got.aread())
+                assert (told["code"], told["where"]["base_seq"]) == ("journal.trimmed", floor)
+            head = await served.head()
+            assert await read(served, floor, head, 1000) == list(range(floor + 1, head + 1))
+
+    asyncio.run(asyncio.wait_for(main(), 60))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.journal.sqlite import SqliteJournal
 from tallystick.values import canon
 from tests.api.rig import bearer, serving
 from tests.api.test_reads import W, filled, get
@@ -114,3 +115,40 @@ def test_a_backup_is_made_beside_service(tmp_path: Path) -> None:
             assert odd.status_code == 422
 
     asyncio.run(main())
+
+
+@pytest.mark.clause("K-43")
+@pytest.mark.parametrize("size", [100, 2 << 20])
+def test_a_damaged_blob_is_put_back_by_its_bytes(tmp_path: Path, size: int) -> None:
+    """F4: what is kept is there when the hash comes back, also where damaged bytes have its name,
+    in a row or in a file of its own.
+    """
+
+    async def main() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            data = b"x" * size
+            path = f"{W}/blobs/{canon.hash_of(data)}"
+            kind = {"Content-Type": "application/octet-stream"}
+            put = await served.http.put(f"{W}/blobs", content=data, headers=kind)
+            assert put.status_code == 201
+            world, digest = served.node.resolve("main"), canon.digest_of(data)
+            await served.node.write(lambda journal: damaged(journal, world, digest))
+            found = await served.http.get(path)
+            assert found.json()["code"] == "journal.blob_damaged"
+            assert "PUT W/blobs" in found.json()["hint"]
+            put = await served.http.put(f"{W}/blobs", content=data, headers=kind)
+            assert put.status_code == 201
+            assert (await served.http.get(path)).content == data
+            assert (await served.node.ops.verify(world))["ok"]
+
+    asyncio.run(main())
+
+
+def damaged(journal: SqliteJournal, world: str, digest: bytes) -> None:
+    """Change the bytes of a blob below the journal."""
+    file = journal.files.path(world, digest)
+    if file.exists():
+        file.write_bytes(b"y" * 10)
+    else:
+        journal._db.execute("UPDATE blob SET body=x'00' WHERE hash=?", (digest,))
+        assert journal._db.changes() == 1

@@ -117,3 +117,22 @@ def test_a_signal_reaches_who_waits_for_it(tmp_path: Path) -> None:
             assert said(over) == (409, "execution.over")
 
     asyncio.run(main())
+
+
+def test_executions_are_listed_page_by_page_and_as_they_were(tmp_path: Path) -> None:
+    """04 section 10: a list has pages, and every read looks back."""
+
+    async def main() -> None:
+        async with waiting(tmp_path) as http:
+            at = (await http.get(f"{W}/journal/head")).json()["seq"]
+            wish = {"playbook": WAITER, "execution": "two"}
+            assert (await http.post(f"{W}/executions", json=wish)).status_code == 202
+            assert len((await http.get(f"{W}/executions")).json()["items"]) == 2
+            first = (await http.get(f"{W}/executions?limit=1")).json()
+            assert [row["execution"] for row in first["items"]] == ["one"]
+            rest = (await http.get(f"{W}/executions?after={first['next']}")).json()
+            assert ([row["execution"] for row in rest["items"]], rest["next"]) == (["two"], None)
+            past = (await http.get(f"{W}/executions?at={at}")).json()
+            assert ([row["execution"] for row in past["items"]], past["as_of"]) == (["one"], at)
+
+    asyncio.run(main())

@@ -111,3 +111,29 @@ def test_a_conflict_is_shown_with_what_was_proposed(tmp_path: Path) -> None:
             assert {"-mine", "+of three"} <= set(shown["diff"])
 
     asyncio.run(main())
+
+
+def test_every_list_of_reactions_goes_on_behind_its_page(tmp_path: Path) -> None:
+    """04 section 10: newest first, each item once; what is behind a page is not lost."""
+
+    async def main() -> None:
+        async with reacting(tmp_path, pager=PAGER) as here:
+            for word in ("two", "three", "four"):
+                here.write("in/a.txt", word)
+                await here.scan()
+            for path in ("/runs", "/triggers", "/decisions", "/provenance"):
+                whole = (await here.get(f"{path}?limit=1000"))["items"]
+                assert len(whole) >= 3, path
+                pages, after = [], ""
+                while True:
+                    page = await here.get(f"{path}?limit=2{after}")
+                    assert len(page["items"]) <= 2
+                    pages += page["items"]
+                    if page["next"] is None:
+                        break
+                    after = f"&after={page['next']}"
+                assert pages == whole, path
+                assert page["as_of"]
+                assert await here.code("GET", f"{path}?after=none") == (400, "list.bad_cursor")
+
+    asyncio.run(main())

@@ -214,3 +214,72 @@ def test_the_description_is_the_table() -> None:
         assert ("requestBody" in row) == (
             route.content != "none" and route.says != "give a job back"
         )
+
+
+@pytest.mark.clause("K-45")
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("cells?status=runing", "running"),
+        ("cells?status=nope", "suspended"),
+        ("cells?workflow=shop/order@1", "shop/orders@1"),
+        ("effects?status=nope", "cancelled"),
+        ("journal?kind=nope", "tick"),
+        ("proposals?state=nope", "submitted"),
+    ],
+)
+def test_a_filter_that_nothing_has_is_refused(tmp_path: Path, path: str, word: str) -> None:
+    """Bug 116: a misspelled word is told, with what was meant; an empty list would say nothing."""
+
+    async def run() -> None:
+        async with serving(tmp_path) as served:
+            await filled(served, 1)
+            told = await get(served, f"{W}/{path}", 400)
+            assert word in told["hint"], told
+            for status in ("resting", "waiting", "completed"):
+                assert "items" in await get(served, f"{W}/cells?status={status}")
+            assert "items" in await get(served, f"{W}/effects?status=all")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("key", ["", ".", "..", "a\u00a0b", "two\nlines", "-", "plain", "k" * 5000])
+def test_a_key_that_no_path_can_hold_stands_in_the_query(tmp_path: Path, key: str) -> None:
+    """K-45: clients drop dots and empty segments, so a path says `-` and `?key=` says the key."""
+
+    async def run() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            assert (await served.send(key)).status_code == 202
+            await served.node.quiet(served.node.resolve("main"), 60_000)
+            cell = f"{W}/cells/shop%2Forders@1/-"
+            found = await served.http.get(cell, params={"key": key})
+            assert (found.status_code, found.json()["key"]) == (200, key), found.text
+            rows = await served.http.get(f"{cell}/trace", params={"key": key, "limit": 1})
+            assert (rows.status_code, rows.json()["items"][0]["key"]) == (200, key)
+            held = await served.http.post(f"{cell}/cancel", params={"key": key}, json={})
+            assert held.json()["code"] != "request.no_route"
+            both = await served.http.get(f"{W}/cells/shop%2Forders@1/x", params={"key": key})
+            assert (both.status_code, both.json()["code"]) == (400, "request.bad_query")
+
+    asyncio.run(run())
+
+
+def test_the_journal_of_a_workflow_holds_all_of_its_cells(tmp_path: Path) -> None:
+    """04 section 10: without a key every cell of a workflow is meant; a key alone means nothing."""
+
+    async def run() -> None:
+        async with serving(tmp_path, Bank()) as served:
+            await filled(served, 2)
+            rows = (await get(served, f"{W}/journal?workflow=shop/orders@1&limit=1000"))["items"]
+            assert {row["key"] for row in rows if row["kind"] == "tick"} == {"o0", "o1"}
+            assert {row["workflow"] for row in rows if row["kind"] == "tick"} == {"shop/orders@1"}
+            one = (await get(served, f"{W}/journal?workflow=shop/orders@1&key=o1"))["items"]
+            assert {row["key"] for row in one if row["kind"] == "tick"} == {"o1"}
+            unkeyed = f"{W}/journal?workflow=shop/ledger@1&kind=tick"
+            assert (await get(served, unkeyed)) == await get(served, f"{unkeyed}&key=-")
+            told = await get(served, f"{W}/journal?key=o1", 400)
+            assert (told["code"], told["path"]) == ("request.bad_query", "?key")
+            told = await get(served, f"{W}/journal?workflow=shop/order@1", 400)
+            assert "shop/orders@1" in told["hint"]
+
+    asyncio.run(run())

@@ -134,3 +134,24 @@ def test_codes_and_sessions_end_by_time() -> None:
     with pytest.raises(NoIdentity):
         sessions.identify(*given)
     assert sessions.identify(b"x=y", None) is None
+
+
+def test_a_session_ends_with_its_token() -> None:
+    """04 section 11: a token with an end gives no session a longer life, and no code either."""
+    now = [0]
+    sessions = Sessions(10_000, lambda: now[0])
+    sessions.cookie = b"tally_1"
+    who = Identity("t", "ada", frozenset({"read"}), ("*",), expires_ns=1_500)
+    late, _ = sessions.code(who)
+    made = sessions.begin(sessions.code(who)[0])
+    assert made.expires_ns == 1_500
+    given = (f"tally_1={made.cookie}".encode(), made.half.encode())
+    now[0] = 1_499
+    assert sessions.identify(*given) is not None
+    now[0] = 1_500
+    with pytest.raises(NoIdentity) as caught:
+        sessions.identify(*given)
+    assert caught.value.code == "auth.expired_token"
+    with pytest.raises(NoIdentity) as caught:
+        sessions.begin(late)
+    assert caught.value.code == "auth.expired_token"

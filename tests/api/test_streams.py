@@ -87,6 +87,22 @@ def test_a_stream_ends_when_its_reader_leaves(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_stream_for_an_older_caller_has_no_chunks(tmp_path: Path) -> None:
+    """04 section 10: HTTP/1.0 knows none, and would take their sizes for what is said."""
+
+    async def run() -> None:
+        async with listening(tmp_path) as wire:
+            reader, writer = await wire.open()
+            writer.write(wire.head("GET /stream").replace(b"HTTP/1.1", b"HTTP/1.0"))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            assert b"transfer-encoding" not in head
+            assert b"connection: close" in head
+            assert await reader.readexactly(18) == b"data: x\n\ndata: x\n\n"
+            await closed(writer)
+
+    asyncio.run(run())
+
+
 def test_a_quiet_stop_answers_what_runs(tmp_path: Path) -> None:
     """ND-30: at the stop running messages are answered, streams end, idle lines close."""
 

@@ -58,11 +58,13 @@ def tally(*words: str, stdin: str = "") -> Ran:
 class Live:
     """A node of its own in a process of its own, in a folder; ended by `close`."""
 
-    def __init__(self, folder: Path, *words: str, verb: str = "serve", port: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *words: str, verb: str = "serve", port: int = 0, listen: str = ""
+    ) -> None:
         self.folder = folder
         self.data = folder / ".tally"
         command = [sys.executable, "-m", "tallystick", verb, *words]
-        command += ["--data", str(self.data), "--listen", f"127.0.0.1:{port}"]
+        command += ["--data", str(self.data), "--listen", listen or f"127.0.0.1:{port}"]
         self._log = (folder / "node.log").open("wb")
         self.process = subprocess.Popen(
             command, cwd=folder, stdout=self._log, stderr=self._log, env=environment()

@@ -51,6 +51,14 @@ def test_an_export_verifies_alone_and_can_be_imported(live: Live, tmp_path: Path
     assert cell.value["state"] == {"visits": 2}
     again = tally("world", "import", str(path), "other", *there)
     assert again.code == 1, "the world is here already"
+    live.json("world", "fork", "--as", "beside")
+    live.json("world", "export", "--bundle", "-o", str(path), "-w", "beside")
+    taken = tally("world", "import", str(path), "main", *there)
+    assert (taken.code, taken.problem["code"]) == (1, "world.exists")
+    wrong = tally("world", "import", str(path), "a/b", *there)
+    assert (wrong.code, wrong.problem["code"]) == (2, "world.bad_name")
+    cell = tally("cell", "show", GREETER, "Ada", *there)
+    assert cell.value["state"] == {"visits": 2}, "the name means what it meant"
 
 
 @pytest.mark.clause("K-12")

@@ -17,6 +17,7 @@ from tallystick.node import doctor
 from tallystick.node.config import config_of
 from tallystick.node.keys import node_key
 from tests.cli.runs import tally
+from tests.cli.stand_in import Asked, Said, saying, stand_in
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = {verb.words: verb.shape for verb in VERBS}
@@ -86,6 +87,42 @@ def test_a_journal_is_looked_at_and_a_broken_one_is_red(tmp_path: Path):
     assert found["fsync"].found.endswith(" us")
     (data / "tally.db").write_bytes(b"no database at all" * 100)
     assert checks(data)["journal"].level == doctor.RED
+
+
+def test_every_effect_of_a_world_is_counted(tmp_path: Path):
+    """04 section 13: held and open effects are counted on all pages, not on the first."""
+    data = tmp_path / ".tally"
+    SqliteJournal(data).close()
+    row = {"hold": {"kind": "restore"}, "opened_seq": 9, "why": "held", "effect": "a@1"}
+    alone = {"hold": None, "opened_seq": 4, "why": "no_executor", "effect": "b@1"}
+
+    def speak(asked: Asked) -> Said:
+        if asked.path == "/v1/worlds":
+            return saying({"items": [{"world": "w-1"}], "next": None})
+        if "after" in asked.query:
+            return saying({"items": [row, alone], "next": None})
+        return saying({"items": [row] * 3, "next": "c"})
+
+    with stand_in(speak) as url:
+        done = tally("doctor", "--data", str(data), "--url", url, "--json")
+    found = {check["id"]: check["found"] for check in done.value["checks"]}
+    assert (found["held"], found["executors"]) == (4, ["b@1"])
+    assert found["open"] == {"open": 5, "oldest_seq": 4}
+
+
+@pytest.mark.parametrize("page", range(1, 9))
+def test_no_page_of_a_damaged_journal_ends_the_examination(tmp_path: Path, page: int):
+    """F4: wherever the damage is, the doctor says all it knows, and that the journal is red when it
+    has met the damage.
+    """
+    SqliteJournal(tmp_path / ".tally").close()
+    path = tmp_path / ".tally" / "tally.db"
+    whole = path.read_bytes()
+    begin = page * 4096
+    path.write_bytes(whole[:begin] + b"\xff" * 4096 + whole[begin + 4096 :])
+    found = checks(tmp_path / ".tally")
+    assert {"journal", "wal", "keys", "lock"} <= set(found)
+    assert found["journal"].level in (doctor.OK, doctor.RED)
 
 
 def test_file_systems_are_told_apart(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
@@ -31,6 +32,24 @@ def test_a_world_lives_in_a_folder_without_a_server(tmp_path: Path):
     assert not list((tmp_path / "app" / ".tally" / "run").glob("node.json"))
 
 
+@pytest.mark.parametrize(
+    ("below", "data"), [(".tally", "."), (".tally", "../.tally"), (".tally/keys", "..")]
+)
+def test_a_data_folder_may_be_the_one_you_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str, data: str
+):
+    """04 section 9: `--data` is a folder by whatever path; nothing is made in its parent."""
+    folder = hello(tmp_path / "app")
+    words = ("world", "create", "main", "--bundle", str(folder / "app.py"))
+    assert tally(*words, "--data", str(folder / ".tally")).code == 0
+    monkeypatch.chdir(folder / below)
+    found = tally("world", "ls", "--data", data, "--json")
+    assert [row["name"] for row in found.value["items"]] == ["main"]
+    monkeypatch.setenv("TALLY_NODE_DATA", data)
+    assert tally("world", "ls", "--json").value == found.value
+    assert not (folder / "tally.db").exists()
+
+
 @pytest.mark.clause("X-07", "K-19")
 def test_a_killed_node_goes_on_where_it_was(tmp_path: Path):
     """ND-01, in small: kill -9, then a command finds the files, then a new node: same root."""
@@ -51,6 +70,23 @@ def test_a_killed_node_goes_on_where_it_was(tmp_path: Path):
         assert again.end() == 0
     finally:
         again.close()
+
+
+def test_a_killed_node_is_not_taken_for_another_at_its_address(tmp_path: Path):
+    """ND-01: what a killed node left names an address; who answers there may be of other files."""
+    killed = Live(hello(tmp_path / "one"), "--bundle", "app.py")
+    try:
+        killed.json("send", "demo/Greet@1", '{"name": "Ada"}')
+        port = int(json.loads((killed.data / "run" / "node.json").read_text())["url"].split(":")[2])
+        assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+    finally:
+        killed.close()
+    other = Live(hello(tmp_path / "two"), "--bundle", "app.py", port=port)
+    try:
+        done = tally("cell", "show", GREETER, "Ada", "--data", str(killed.data), "--json")
+        assert (done.code, done.value["state"]) == (0, {"visits": 1}), done.err
+    finally:
+        other.close()
 
 
 def test_a_second_node_is_kept_out(tmp_path: Path):
@@ -119,6 +155,31 @@ def test_an_open_or_bad_address_is_refused(tmp_path: Path, listen: str):
     done = tally("serve", "--data", str(tmp_path / ".tally"), "--listen", listen, "--json")
     assert done.code == 2
     assert done.problem["code"].startswith("http.")
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_a_node_that_listens_everywhere_is_reached_from_here(tmp_path: Path, listen: str):
+    """04 section 11: the note names an address that the node answers under, not a wildcard."""
+    folder = hello(tmp_path / "app")
+    node = Live(folder, "--bundle", "app.py", "--insecure", listen=listen)
+    try:
+        assert [row["name"] for row in node.json("world", "ls")["items"]] == ["main"]
+        assert node.json("token", "create", "ada", "--ui")["login"]["url"].startswith("http://")
+        assert "0.0.0.0" not in node.log
+        assert "[::]" not in node.log
+    finally:
+        node.close()
+
+
+def test_keys_are_listed_where_no_world_is(tmp_path: Path):
+    """04 section 4: a worker's folder has keys and no journal; to list them makes none."""
+    data = tmp_path / ".tally"
+    made = tally("key", "new", "--data", str(data), "--json").value
+    found = tally("key", "ls", "--data", str(data), "--json")
+    assert found.code == 0, found.err
+    assert [row["key"] for row in found.value["items"]] == [made["key"]]
+    assert found.value["trusted"] == []
+    assert [path.name for path in data.iterdir()] == ["keys"]
 
 
 def test_init_overwrites_nothing(tmp_path: Path):

@@ -56,3 +56,22 @@ def test_what_is_above_the_floor_is_shown(here: Folder, tmp_path: Path) -> None:
     assert here.tail() == list(range(floor + 1, head + 1))
     assert here.tail("--limit", "1") == [head]
     assert here.tail("--kind", "event") == [here.run("journal", "show", str(head - 1)).value["seq"]]
+
+
+def test_the_newest_are_shown_however_large_they_are(here: Folder) -> None:
+    """04 section 9: a page of the API ends before it would grow too large: the tail is behind."""
+    where = ("--data", str(here.base / ".tally"), "--json")
+    large = "".join(f'{{"name": "{"n" * 8_000}{number}"}}\n' for number in range(60))
+    assert tally("send", GREET, "-", *where, stdin=large).value["sent"] == 60
+    head = here.run("journal", "head").value["seq"]
+    assert here.tail("--limit", "150") == list(range(head - 149, head + 1))
+
+
+def test_a_trimmed_world_as_files(here: Folder, tmp_path: Path) -> None:
+    """09: a site of a trimmed world holds what stands above its floor."""
+    floor = here.run("world", "snapshot").value["seq"]
+    here.run("send", GREET, '{"name": "after"}')
+    here.run("gc", "--trim-before", "100000", "--archive", str(tmp_path / "archive"))
+    head = here.run("journal", "head").value["seq"]
+    site = str(tmp_path / "site")
+    assert here.run("world", "export", "--site", "-o", site).value["records"] == head - floor

@@ -110,7 +110,8 @@ def test_check_and_graph(book: str) -> None:
     assert (drawn.code, drawn.value) == (2, ran.value)
     refused = tally("playbook", "run", book, "--json")
     assert (refused.code, refused.problem["code"]) == (2, "playbook.invalid")
-    assert tally("playbook", "ls", "--json").value == {"items": []}
+    listed = tally("playbook", "ls", "--json").value
+    assert listed == {"items": [], "next": None, "as_of": listed["as_of"]}
 
 
 @pytest.mark.clause("N-01", "X-23")

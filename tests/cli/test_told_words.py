@@ -13,11 +13,26 @@ from rich.console import Console
 
 from tallystick.cli import show
 from tallystick.cli.shape import misfit
+from tallystick.cli.table import VERBS
+from tallystick.cli.trace import reasons
 from tests.cli.runs import tally
-from tests.cli.stand_in import saying, stand_in
+from tests.cli.stand_in import Asked, Said, saying, stand_in
 from tests.cli.test_bundle import SOURCES
 from tests.cli.test_wrong_words import Folder
 from tests.governance.apps import PRINT, SOLD, source
+
+ROW = {
+    "seq": 7,
+    "kind": "tick",
+    "intent": None,
+    "record": {},
+    "event_type": "step.done",
+    "step": "a",
+    "iteration": None,
+    "token": None,
+}
+TRACED = next(verb.shape for verb in VERBS if verb.words == "trace")
+EXPLAINED = next(verb.shape for verb in VERBS if verb.words == "explain")
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +114,95 @@ def test_a_cause_is_drawn_as_its_fields_when_asked_for(here: Folder) -> None:
     assert "▔▔▔ asked" in here.run("trace", "4").out
     lines = here.run("trace", "4", "--format", "json").out.splitlines()
     assert [line.split()[0] for line in lines][:2] == ["seq", "rows"]
+
+
+def test_a_large_world_that_rests_is_not_told_to_be_busy() -> None:
+    """D13: where not every cell was looked at, that is said; nothing keeps the world awake."""
+    told = {"quiescent": None, "blockers": [], "as_of": 7}
+    assert any(misfit(shape, told) is None for shape in EXPLAINED)
+    out = io.StringIO()
+    reasons(Console(file=out, width=100), told)
+    (line,) = out.getvalue().splitlines()
+    assert line == "nothing open was found; there are more cells than are looked at"
+
+
+LONG = {
+    "cell ls": "--after c-9",
+    "cell trace demo/greeter@1 Ada": "--after c-9",
+    "effect ls": "--after c-9",
+    "ask ls": "--after c-9",
+    "gov ls": "--after c-9",
+    "world diff main other": "--after c-9",
+    "playbook show e-1 --events": "--after c-9",
+}
+
+
+@pytest.mark.parametrize("words", LONG)
+def test_every_list_that_goes_on_says_how_and_takes_that(words: str) -> None:
+    """K-45: a page is never taken for the whole; what is printed can be typed."""
+    asked: list[dict[str, str]] = []
+
+    def speak(each: Asked) -> Said:
+        asked.append(each.query)
+        return saying({"items": [ROW], "next": None if "after" in each.query else "c-9"})
+
+    with stand_in(speak) as url:
+        first = tally(*words.split(), "--url", url)
+        last = first.out.splitlines()[-1]
+        assert last == f"more: {LONG[words]}", first
+        more = last.removeprefix("more: ").split()
+        rest = tally(*words.split(), *more, "--url", url)
+    assert rest.code == 0, rest.err
+    assert "more:" not in rest.out
+    assert asked[-1]["after"] == "c-9"
+
+
+def test_a_tail_from_a_sequence_says_where_it_goes_on(here: Folder) -> None:
+    """K-45: a tail that begins somewhere stops at its limit, and names the next sequence."""
+    lines = here.run("journal", "tail", "--from", "2", "--limit", "2").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["2", "3", "more:"]
+    assert lines[-1] == "more: --from 4"
+    assert "more:" not in here.run("journal", "tail", "--limit", "2").out
+
+
+@pytest.mark.parametrize("what", [["4"], ["till/till@1", "a"]])
+def test_a_trace_is_drawn_in_every_form_that_it_takes(here: Folder, what: list[str]) -> None:
+    """04 section 9: `trace` draws what `graph` draws where Mermaid or DOT is asked for."""
+    for form, begins in (("mermaid", "flowchart LR"), ("dot", "digraph tally {")):
+        words = (*what, "--format", form)
+        assert here.run("trace", *words).out.splitlines()[0] == begins
+        assert here.run("trace", *words).out == here.run("graph", *words).out
+        told = here.value("trace", *words)
+        assert any(misfit(shape, told) is None for shape in TRACED)
+
+
+@pytest.mark.parametrize("words", ["playbook ls", "frame ls", "key ls"])
+def test_a_list_of_the_past_is_asked_for(words: str) -> None:
+    """06 section 11: `--at SEQ` on every reading command that a route answers from the past."""
+    asked: list[dict[str, str]] = []
+
+    def speak(each: Asked) -> Said:
+        asked.append(each.query)
+        return saying({"items": [], "next": None})
+
+    with stand_in(speak) as url:
+        done = tally(*words.split(), "--at", "7", "--url", url, "--json")
+    assert done.code == 0, done.err
+    assert asked[-1]["at"] == "7"
+
+
+def test_reactions_that_could_not_be_loaded_are_told_of() -> None:
+    """08 section 13: a file with a mistake is named where reactions are listed, with its hint."""
+    place = {"file": ".reactions/a.yaml", "line": 3, "col": 5}
+    finding = {**place, "code": "R101", "severity": "error", "message": "no such", "hint": "try b"}
+    with stand_in(lambda _: saying({"items": [], "findings": [finding]})) as url:
+        done = tally("reaction", "ls", "--url", url)
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "nothing",
+        ".reactions/a.yaml:3:5 error R101 no such",
+        "    try b",
+    ]
 
 
 # ---- bundles ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Commands that cannot be done as they were said: each is refused with its code and a way on."""
 
+# tidy: one list of wrong lines, and the files that they are about.
 from __future__ import annotations
 
 import errno
@@ -49,6 +50,7 @@ WRONG: list[tuple[str, str, int]] = [
     ("replay --from soon", "request.usage", 2),
     ("verify --replay --checkpoints copies", "request.usage", 2),
     ("world export --jsonl --url http://127.0.0.1:9", "request.usage", 2),
+    ("world import app.py there --url http://127.0.0.1:9", "request.usage", 2),
     ("world export --site", "request.usage", 2),
     ("world import nowhere.tally there", "export.not_found", 2),
     ("world fork --as x --pending-for odd", "request.usage", 2),
@@ -68,6 +70,17 @@ WRONG: list[tuple[str, str, int]] = [
         "bundle.not_pure",
         2,
     ),
+    ("bundle build app.py -o x.zip --vendor p-1-py3-none-any.whl", "bundle.not_found", 2),
+    ("bundle build app.py -o x.zip --vendor p.whl", "bundle.not_pure", 2),
+    ("bundle check latin.yaml", "def.bad_value", 2),
+    ("bundle check latin", "def.bad_value", 2),
+    ("world create x --bundle latin.yaml", "def.bad_value", 2),
+    ("world create x --bundle app.py --authority structral", "request.usage", 2),
+    ("gov propose --bundle app.py --authority none", "request.usage", 2),
+    ("lint marked/app.py --check", "request.bad_file", 2),
+    ("lint listed/app.py --check", "request.bad_file", 2),
+    ("bench disk --quick --floors floors.json", "bench.no_floors", 2),
+    ("bench disk --quick --floors list.json", "bench.no_floors", 2),
     ("gov shadow p-1 --seed latin.jsonl", "request.bad_file", 2),
     ("send till/Sold@1 @nowhere.json", "request.bad_file", 2),
     ("send till/Sold@1 @empty", "request.bad_file", 2),
@@ -94,6 +107,15 @@ WRONG: list[tuple[str, str, int]] = [
     ("world ls --url http://127.0.0.1:99999", "request.bad_url", 2),
     ("world ls --url http://[::1", "request.bad_url", 2),
     ("world ls --url http://127.0.0.1:9 --token \u65e5", "request.bad_header", 2),
+    ("worker --executor e:E --slots 0 --url http://127.0.0.1:9", "request.usage", 2),
+    ("worker --executor e:E --slots -1 --url http://127.0.0.1:9", "request.usage", 2),
+    ("worker --executor e:E --lease 0 --url http://127.0.0.1:9", "request.usage", 2),
+    ("worker --executor e:E --url nonsense", "request.bad_url", 2),
+    ("worker --executor e:E --url http://127.0.0.1:9 --token \u65e5", "request.bad_header", 2),
+    ("journal tail --from 0", "request.usage", 2),
+    ("journal tail --from -3", "request.usage", 2),
+    ("journal tail --limit 0", "request.usage", 2),
+    ("cell ls --limit 0", "request.usage", 2),
     ("cell ls --at 0", "journal.no_seq", 2),
     ("world root --at 0", "journal.no_seq", 2),
 ]
@@ -109,7 +131,16 @@ def _sources(base: Path) -> None:
     (base / "empty" / "notes.txt").write_text("no Python")
     with zipfile.ZipFile(base / "p-1-cp311-cp311-linux_x86_64.whl", "w") as wheel:
         wheel.writestr("p.py", "x = 1\n")
-    (base / "latin.jsonl").write_bytes(b"\xe4\xf6\n")
+    for broken in ("p-1-py3-none-any.whl", "p.whl"):
+        (base / broken).write_text("no archive")
+    (base / "latin").mkdir()
+    for name in ("latin.jsonl", "latin.yaml", "latin/defs.json"):
+        (base / name).write_bytes(b"\xe4\xf6\n")
+    for name, text in (("marked", "<<<<<<< ours"), ("listed", "[]")):
+        (base / name).mkdir()
+        (base / name / "app.py").write_bytes(source(1))
+        (base / name / "tally.fingerprint.json").write_text(text)
+    (base / "floors.json").write_text('{"bench": {"disk": "many"}}')
     (base / "net.yaml").write_text("kind: Playbook\n")
     (base / "list.json").write_text("[]")
 
@@ -137,6 +168,22 @@ def test_a_line_of_many_is_read_as_strictly_as_one_alone(here: Folder) -> None:
     done = tally("send", SOLD, "-", *where, stdin=lines)
     assert (done.code, done.problem["code"]) == (2, "value.duplicate_key")
     assert done.problem["where"] == {"line": 1}
+
+
+def test_a_secret_that_is_no_text_is_refused(here: Folder) -> None:
+    """ST-06: a value in another encoding ends in no trace of Python, and is not kept."""
+    where = ("--data", str(here.base / ".tally"), "--json")
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-m", "tallystick", "secret", "set", "bank", *where],
+        input=b"geheim-\xe4\xf6\xfc\n",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        capture_output=True,
+        check=False,
+    )
+    told = json.loads(done.stderr)
+    assert (done.returncode, told["code"]) == (2, "secret.file")
+    assert told["hint"]
+    assert here.value("secret", "ls")["items"] == []
 
 
 def test_an_input_that_is_no_text_is_refused(here: Folder) -> None:

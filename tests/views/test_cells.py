@@ -63,7 +63,9 @@ def test_filters() -> None:
     assert walked(rig, 4, CellFilter(workflow=KID)) == ["x-kid"]
     assert walked(rig, 4, CellFilter(status="failed")) == ["bad"]
     assert sorted(walked(rig, 4, CellFilter(LAB, "waiting"))) == ["c0", "c12", "c16", "c4", "c8"]
-    assert walked(rig, 4, CellFilter("t/none@1")) == []
+    with pytest.raises(Rejected) as refused:
+        walked(rig, 4, CellFilter("t/none@1"))
+    assert (refused.value.code, refused.value.where["path"]) == ("request.bad_query", "?workflow")
 
 
 def test_a_filtered_page_is_bounded() -> None:

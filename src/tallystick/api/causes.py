@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from tallystick.api.cells import existing
 from tallystick.api.effects import shown_effect
 from tallystick.api.reads import live, near, page_of, serving_of
 from tallystick.api.request import Request, Response
@@ -28,6 +29,10 @@ from tallystick.views.pages import Page
 T = TypeVar("T")
 
 WAIT_MS_MAX: Final = 30_000
+DRAWN: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "mermaid": graph.mermaid,
+    "dot": graph.dot,
+}
 SUBJECT: Final = ("event", "intent", "seq", "workflow", "key")
 
 
@@ -86,14 +91,20 @@ async def show_trace(request: Request) -> Response:
     cell, seq = focus.cell, focus.seq
     if cell is not None:
         found = await near(request, upto, lambda stretch: cell_timeline(stretch, cell))
+        if not (found["ticks"] or found["effects"] or found["marks"] or found["more"]):
+            await existing(request, cell)
     elif seq is not None:
         found = await request.node.read(
             lambda reader: trace.trace(reader.read(request.world, max(seq - 1, 0), upto), seq)
         )
     else:
         raise _nothing("an event, an intent, a sequence or a cell")
-    if request.query.get("format", "json") == "picture" and "rows" in found:
+    form = _form(request)
+    if form == "picture" and "rows" in found:
         found = {**found, "text": "\n".join(trace.picture(found))}
+    elif form in DRAWN:
+        around = await near(request, upto, lambda stretch: graph_around(stretch, focus))
+        found = {**found, "text": DRAWN[form](around)}
     return Response(value=found if quiet is None else {**found, "quiet": quiet})
 
 
@@ -102,12 +113,20 @@ async def show_graph(request: Request) -> Response:
     focus, upto = await _subject(request)
     found = await near(request, upto, lambda stretch: graph_around(stretch, focus))
     found["as_of"] = upto
-    drawn = request.query.get("format", "json")
-    if drawn in ("mermaid", "dot"):
-        found["text"] = (graph.mermaid if drawn == "mermaid" else graph.dot)(found)
-    elif drawn not in ("json", "picture"):
-        raise _nothing("json, mermaid or dot", "?format")
+    if focus.cell is not None and not found["nodes"]:
+        await existing(request, focus.cell)
+    form = _form(request)
+    if form in DRAWN:
+        found["text"] = DRAWN[form](found)
     return Response(value=found)
+
+
+def _form(request: Request) -> str:
+    """How an answer is wanted; a picture is for terminals, and not everything has one."""
+    form = request.query.get("format", "json")
+    if form not in ("json", "picture", *DRAWN):
+        raise _nothing("json, mermaid or dot", "?format")
+    return form
 
 
 async def show_explain(request: Request) -> Response:

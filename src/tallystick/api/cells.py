@@ -9,13 +9,17 @@ from tallystick.api.models import Operation
 from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.routes import Handler
+from tallystick.errors import Rejected
 from tallystick.journal.base import Reader
+from tallystick.journal.lineage import floor_of
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
+from tallystick.node.nearby import with_floor
 from tallystick.views import cells, journal, pages
 from tallystick.views.cells import CellFilter
 from tallystick.views.journal import RowFilter
+from tallystick.views.shown import UNKEYED
 
 
 async def list_cells(request: Request) -> Response:
@@ -47,15 +51,45 @@ async def trace_cell(request: Request) -> Response:
     after = pages.number_cursor(page.after) if page.after else 0
 
     def read(reader: Reader) -> dict[str, Any]:
-        frames = reader.read(request.world, after, upto)
-        at_ns = time_before(reader, request.world, after)
-        return journal.journal_list(frames, page, RowFilter(cell=ident), upto, at_ns)
+        floor = floor_of(reader.lineage(request.world)).seq
+        begin = max(after, floor)
+        frames = reader.read(request.world, begin, upto)
+        at_ns = time_before(reader, request.world, begin)
+        found = journal.journal_list(frames, page, RowFilter(cell=ident), upto, at_ns)
+        return with_floor(found, floor)
 
-    return Response(value=await request.node.read(read))
+    found = await request.node.read(read)
+    if not found["items"] and page.after is None:
+        await existing(request, ident)
+    return Response(value=found)
+
+
+async def existing(request: Request, ident: CellId) -> None:
+    """Refuse a cell that has no history and is not there: its name is a mistake."""
+    await live(request, lambda world: cells.found_cell(world, ident))
 
 
 def _ident(request: Request, world: World) -> CellId:
-    return cells.cell_id(world, request.named["workflow"], request.named["key"])
+    return cells.cell_id(world, request.named["workflow"], _key(request))
+
+
+def _key(request: Request) -> str:
+    """The key that the path says, or behind a `-` the query.
+
+    Callers drop the segments `.` and `..`, and no segment is empty or holds what cannot be printed;
+    a query carries any text.
+    """
+    named, asked = request.named["key"], request.query.get("key")
+    if asked is None:
+        return named
+    if named != UNKEYED:
+        raise Rejected(
+            "the path and the query name two keys",
+            code="request.bad_query",
+            where={"path": "?key"},
+            hint=f"with ?key= the path ends in {UNKEYED}",
+        )
+    return asked
 
 
 def operate_cell(verb: str) -> Handler:

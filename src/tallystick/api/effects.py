@@ -14,12 +14,14 @@ from tallystick.api.routes import Handler
 from tallystick.api.seals import seal_of
 from tallystick.errors import Conflict, Forbidden, Rejected, TallyError, UnknownName
 from tallystick.journal.base import Reader
+from tallystick.journal.lineage import floor_of
 from tallystick.kernel.inputs import Decide, Operate, Receipt, RevokeGrant
 from tallystick.kernel.world import World
+from tallystick.model.effects import STATUSES
 from tallystick.node.nearby import effects_page
 from tallystick.values import canon
 from tallystick.values.names import is_hash
-from tallystick.views import effects, waiting
+from tallystick.views import effects, pages, waiting
 from tallystick.views.effects import EffectFilter, Settlements
 
 _OPEN = "open"
@@ -29,6 +31,7 @@ async def list_effects(request: Request) -> Response:
     """GET W/effects: open effects; with another `?status=` (or `all`), those of the journal."""
     query = request.query
     status = query.get("status", _OPEN)
+    pages.known("status", status, (_OPEN, "all", *STATUSES))
     held = request.flag("held") if "held" in query else None
     shown_status = None if status == "all" else status
     wanted = EffectFilter(shown_status, query.get("effect"), held)
@@ -43,7 +46,10 @@ async def list_effects(request: Request) -> Response:
     # What was open then may be settled now: the index knows the end of a history, not its middle.
     found = await request.node.read(
         lambda reader: effects.effect_history(
-            reader.read(request.world, 0, upto), page, wanted, upto
+            reader.read(request.world, floor_of(reader.lineage(request.world)).seq, upto),
+            page,
+            wanted,
+            upto,
         )
     )
     return Response(value=found)
@@ -95,7 +101,8 @@ def _settled(
     reader: Reader, world: str, text: str, upto: int, places: tuple[int, ...] | None
 ) -> dict[str, Any]:
     given = text.removeprefix("sha256:")
-    spans = [(0, upto)] if places is None else [(seq - 1, seq) for seq in places]
+    floor = floor_of(reader.lineage(world)).seq
+    spans = [(floor, upto)] if places is None else [(seq - 1, seq) for seq in places]
     frames = chain.from_iterable(reader.read(world, *span) for span in spans)
     known = Settlements().read(frames).known
     found = [halves for intent, halves in known.items() if intent.hex().startswith(given)]

@@ -138,7 +138,12 @@ async def events(request: Request) -> Response:
 
 async def list_executions(request: Request) -> Response:
     """GET W/executions: every execution in brief."""
-    return Response(value={"items": await live(request, executions.execution_list)})
+    page = page_of(request)
+
+    def look(world: World) -> dict[str, Any]:
+        return pages.cut(executions.execution_list(world), page, "execution", world.seq)
+
+    return Response(value=await live(request, look))
 
 
 async def show(request: Request) -> Response:

@@ -8,16 +8,19 @@ before it is left: it comes back with its last id and reads on from the journal.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tallystick.api.history import row_filter
 from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected
+from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed
+from tallystick.model.records import Record
 from tallystick.node.jobs import Published
 from tallystick.values import canon
-from tallystick.views.journal import Entry, entries, row
+from tallystick.views.journal import Entry, RowFilter, entries, row
 from tallystick.views.shown import document
 
 BRIEF_MAX: Final = 400
@@ -37,19 +40,23 @@ async def feed(request: Request) -> Response:
                 where={"path": "Last-Event-ID"},
             )
         after = int(last)
-    stream = _events(request, after)
+    world = request.world
+    rows = await request.node.look(world, lambda live: row_filter(request, live))
+    # What a trim took is refused now: within the stream it could only be a cut line.
+    await request.node.read(lambda reader: next(iter(reader.read(world, after, after + 1)), None))
+    stream = _events(request, after, _Wanted(rows, request.query.get("effect")))
     return Response(200, stream=stream, content_type=b"text/event-stream")
 
 
-async def _events(request: Request, after: int) -> AsyncIterator[bytes]:
-    wanted = _Wanted(request)
+async def _events(request: Request, after: int, wanted: _Wanted) -> AsyncIterator[bytes]:
     async for item in request.node.feed.subscribe(request.world, after):
         if item.kind == "frame":
             text = wanted.frame(item.body)
             if text is not None:
                 yield text
         elif item.kind == "progress":
-            yield _event("progress", _progress(item.body))
+            if wanted.news(item.body[0]):
+                yield _event("progress", _progress(item.body))
         else:
             yield _event(item.kind, item.body or {"seq": item.seq})
 
@@ -67,30 +74,32 @@ def _progress(body: tuple[Published, int, str, bytes]) -> dict[str, Any]:
     }
 
 
-class _Wanted:
-    """The filters of one reader: kind, cell and effect; without them all is shown."""
+class _Wanted(NamedTuple):
+    """The filters of one reader: those of the journal, and an effect; without them all is shown."""
 
-    def __init__(self, request: Request) -> None:
-        query = request.query
-        self._kind = query.get("kind")
-        self._workflow = query.get("workflow")
-        self._key = query.get("key")
-        self._effect = query.get("effect")
+    rows: RowFilter
+    effect: str | None
 
     def frame(self, frame: Sealed) -> bytes | None:
         """A frame as an event, or None when nothing in it is wanted."""
-        rows = [brief(entry) for entry in entries([frame])]
-        shown = [each for each in rows if self._passes(each)]
+        shown = [brief(entry) for entry in entries([frame]) if self._passes(entry.record)]
         if not shown:
             return None
         return _event("frame", {"last": frame.last, "records": shown}, frame.last)
 
-    def _passes(self, shown: dict[str, Any]) -> bool:
+    def _passes(self, record: Record) -> bool:
+        if self.effect not in (None, getattr(record, "effect", None)):
+            return False
+        return self.rows.passes(record)
+
+    def news(self, job: Published) -> bool:
+        """True when news about an open intent is wanted."""
+        kind, cell, _, workflow = self.rows
         return (
-            self._kind in (None, shown["kind"])
-            and self._workflow in (None, shown["workflow"])
-            and self._key in (None, str(shown["key"]))
-            and self._effect in (None, shown.get("effect"))
+            kind in (None, "progress")
+            and cell in (None, CellId(job.workflow, job.key))
+            and workflow in (None, job.workflow)
+            and self.effect in (None, job.effect)
         )
 
 

@@ -9,12 +9,13 @@ from tallystick.api.reads import live, page_of
 from tallystick.api.refusals import NoSuchRange
 from tallystick.api.request import Request, Response
 from tallystick.api.wire import BYTES
-from tallystick.errors import DiskFull, Rejected, UnknownName
+from tallystick.errors import DiskFull, JournalCorrupt, Rejected, UnknownName
 from tallystick.journal.base import Append, Full, Head, Reader
 from tallystick.journal.lineage import floor_of
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
+from tallystick.node.nearby import with_floor
 from tallystick.values import canon, names
 from tallystick.views import cells, journal, pages
 from tallystick.views.journal import KINDS, RowFilter
@@ -38,24 +39,20 @@ async def head(request: Request) -> Response:
 
 async def rows(request: Request) -> Response:
     """GET W/journal: a page of records; `?from=` begins at a sequence, filters by what it is."""
-    query = request.query
-    wanted, upto = await live(request, lambda world: (_filter(request, world), world.seq))
+    wanted, upto = await live(request, lambda world: (row_filter(request, world), world.seq))
     page = page_of(request)
     first = request.number("from", 1, 2**63 - 1)
     if page.after is None and first > 1:
         page = pages.Page(page.limit, str(first - 1))
     after = 0 if page.after is None else pages.number_cursor(page.after)
-    if query.get("kind") not in (None, *KINDS):
-        raise Rejected(
-            f"?kind= must be one of {', '.join(KINDS)}",
-            code="request.bad_query",
-            where={"path": "?kind"},
-        )
 
     def read(reader: Reader) -> dict[str, Any]:
-        frames = reader.read(request.world, after, upto)
-        at_ns = time_before(reader, request.world, after)
-        return journal.journal_list(frames, page, wanted, upto, at_ns)
+        # Who names no place to begin at gets what there is.
+        floor = floor_of(reader.lineage(request.world)).seq if page.after is None else 0
+        begin = max(after, floor)
+        frames = reader.read(request.world, begin, upto)
+        at_ns = time_before(reader, request.world, begin)
+        return with_floor(journal.journal_list(frames, page, wanted, upto, at_ns), floor)
 
     return Response(value=await request.node.read(read))
 
@@ -70,15 +67,27 @@ def time_before(reader: Reader, world: str, seq: int) -> int | None:
     return at_ns
 
 
-def _filter(request: Request, world: World) -> RowFilter:
+def row_filter(request: Request, world: World) -> RowFilter:
+    """Which records a query asks for; refuses a word that nothing has."""
     query = request.query
+    pages.known("kind", query.get("kind"), KINDS)
     cell: CellId | None = None
-    if "workflow" in query:
-        cell = cells.cell_id(world, query["workflow"], query.get("key", "-"))
+    workflow = query.get("workflow")
+    if "key" in query:
+        if workflow is None:
+            raise Rejected(
+                "a key is one of a workflow",
+                code="request.bad_query",
+                where={"path": "?key"},
+                hint="name the workflow too, by ?workflow=",
+            )
+        cell = cells.cell_id(world, workflow, query["key"])
+    else:
+        cells.known(world, workflow)
     intent = None
     if "intent" in query:
         intent = digest_of(query["intent"], "?intent")
-    return RowFilter(query.get("kind"), cell, intent)
+    return RowFilter(query.get("kind"), cell, intent, workflow if cell is None else None)
 
 
 async def show(request: Request) -> Response:
@@ -127,11 +136,21 @@ async def put_blob(request: Request) -> Response:
 
 def _keep(journal: SqliteJournal, world: str, digest: bytes, data: bytes) -> None:
     """A commit without frames: the blob is durable, and the head stays where it is."""
+    known = journal.added(world, digest) >= 0
     (outcome,) = journal.append(Append(world, (), journal.head(world), {digest: data}))
+    if known and not _is_sound(journal, world, digest):
+        journal.mend_blob(world, digest, data)  # what has its name already is left alone
     journal.freshen(world, digest)
     if isinstance(outcome, Full):
         raise DiskFull("the disk is full; the blob was not kept")
     assert isinstance(outcome, Head), "the writer's own head is never moved by another"
+
+
+def _is_sound(journal: SqliteJournal, world: str, digest: bytes) -> bool:
+    try:
+        return journal.blob(world, digest) is not None
+    except JournalCorrupt:
+        return False
 
 
 async def get_blob(request: Request) -> Response:

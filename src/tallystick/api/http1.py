@@ -61,7 +61,18 @@ class Phase(Enum):
 class Message:
     """One request on its way in, or the refusal of it."""
 
-    __slots__ = ("body", "headers", "keep", "limit", "method", "refused", "request", "size", "url")
+    __slots__ = (
+        "body",
+        "chunks",
+        "headers",
+        "keep",
+        "limit",
+        "method",
+        "refused",
+        "request",
+        "size",
+        "url",
+    )
 
     def __init__(self) -> None:
         self.url = b""
@@ -71,6 +82,7 @@ class Message:
         self.size = 0
         self.limit = 0
         self.keep = True
+        self.chunks = True  # HTTP/1.0 knows none: there a stream ends with its connection
         self.request: Request | None = None
         self.refused: TallyError | None = None
 
@@ -180,17 +192,22 @@ class Connection(asyncio.Protocol):
             return
         if self._phase is Phase.IDLE:
             self._wait_for(Phase.HEAD)
-        in_head = self._phase is Phase.HEAD
+        in_head = self._phase is Phase.HEAD or self._in_next_head
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._leave(Rejected("this is not HTTP/1.1 as we read it", code="request.malformed"))
             return
-        if in_head and self._phase is Phase.HEAD:
+        if in_head and (self._phase is Phase.HEAD or self._in_next_head):
             # Measured on the wire too: one endless header calls back only at its end.
             self._head_size += len(data)
             if self._head_size > self._shared.limits.header_max:
                 self._leave(self._head_too_large())
+
+    @property
+    def _in_next_head(self) -> bool:
+        """True while a head is read beside a message that is carried out."""
+        return self._phase is Phase.BUSY and self._now is not None and not self._now.method
 
     # ---- the parser -------------------------------------------------------------------------
 
@@ -220,6 +237,7 @@ class Connection(asyncio.Protocol):
         message, parser = self._now, self._parser
         assert message is not None, "a message has begun"
         message.method = parser.get_method().decode("ascii")
+        message.chunks = parser.get_http_version() != "1.0"
         message.keep = parser.should_keep_alive() and not self._shared.closing
         if self._phase is not Phase.BUSY:
             self._wait_for(Phase.BODY)
@@ -335,18 +353,22 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
 
     async def _pour(self, message: Message, response: Response) -> None:
-        """A stream, in chunks, until it ends or the caller leaves."""
+        """A stream until it ends or the caller leaves, in chunks for who knows them."""
         assert response.stream is not None, "only a stream is poured"
         parts = [_LINES[response.status], b"content-type: ", response.content_type, b"\r\n"]
         for name, value in FIXED:
             parts += (name, b": ", value, b"\r\n")
-        parts.append(b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n")
+        if message.chunks:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"connection: close\r\n\r\n")
         message.keep = False
         self._transport.write(b"".join(parts))
+        if message.method == "HEAD":
+            return  # whoever asks for the head alone begins no stream
         async for part in self._api.until_stopped(response.stream, asyncio.shield(self._gone)):
-            self._transport.write(b"%x\r\n%s\r\n" % (len(part), part))
+            self._transport.write(b"%x\r\n%s\r\n" % (len(part), part) if message.chunks else part)
             await self._writable.wait()
-        if not self._transport.is_closing():
+        if message.chunks and not self._transport.is_closing():
             self._transport.write(b"0\r\n\r\n")
 
     def _ended(self, message: Message) -> None:
@@ -360,7 +382,10 @@ class Connection(asyncio.Protocol):
         if self._ahead:
             self._begin(self._ahead.popleft())
             return
-        self._wait_for(Phase.IDLE if self._now is None else Phase.BODY)
+        if self._now is None:
+            self._wait_for(Phase.IDLE)
+        else:
+            self._wait_for(Phase.BODY if self._now.method else Phase.HEAD)
         self._transport.resume_reading()
 
     # ---- ends -------------------------------------------------------------------------------

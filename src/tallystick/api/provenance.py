@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from tallystick.api.models import ProvenanceBody
+from tallystick.api.reads import page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.workspaces import kept_of
 from tallystick.errors import Conflict, JournalCorrupt, Rejected
@@ -14,7 +15,7 @@ from tallystick.journal.base import Reader
 from tallystick.model.frames import verify_chain
 from tallystick.node.inquiry import why_path
 from tallystick.reactions.tree import unshown
-from tallystick.views import attest, workspaces
+from tallystick.views import attest, pages, workspaces
 from tallystick.views.provenance import Broken, Evidence, Verified, component, verify
 from tallystick.views.reactive import Reactive
 
@@ -26,7 +27,7 @@ async def list_provenance(request: Request) -> Response:
     """GET W/provenance: one object for each attempt, newest first."""
     view = await request.node.watching.projected.now(request.world)
     rows = [{"seq": noted.seq, **noted.value} for noted in reversed(view.provenance.values())]
-    return Response(value={"items": rows[: request.limit]})
+    return Response(value=pages.cut(rows, page_of(request), "seq", view.seq))
 
 
 async def show_why(request: Request) -> Response:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.api.models import Operation, RunBody, SimulateBody
-from tallystick.api.reads import live
+from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.api.workspaces import kept_of, submit
 from tallystick.errors import Conflict, Rejected, UnknownName
+from tallystick.kernel.world import World
 from tallystick.node.inquiry import conflict_of
 from tallystick.node.recomputed import replay_all, replay_decision, replay_trigger
 from tallystick.node.simulated import simulate
@@ -16,7 +17,7 @@ from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
 from tallystick.reactions.observation import Request as Wanted
 from tallystick.reactions.tree import unshown
-from tallystick.views import workspaces
+from tallystick.views import pages, workspaces
 from tallystick.views.explain_trigger import explain_path, explain_trigger
 
 
@@ -113,8 +114,12 @@ async def _command(
 async def list_runs(request: Request) -> Response:
     """GET W/runs: attempts, newest first."""
     wanted = request.query.get("reaction")
-    rows = await live(request, lambda world: workspaces.run_list(world, wanted))
-    return Response(value={"items": rows[: request.limit]})
+    page = page_of(request)
+
+    def look(world: World) -> dict[str, Any]:
+        return pages.cut(workspaces.run_list(world, wanted), page, "run_id", world.seq)
+
+    return Response(value=await live(request, look))
 
 
 async def show_run(request: Request) -> Response:
@@ -158,7 +163,7 @@ async def list_decisions(request: Request) -> Response:
         name = None if trigger is None else trigger.value["reaction"]
         if wanted in (None, name):
             rows.append({"seq": noted.seq, "reaction": name, **noted.value})
-    return Response(value={"items": rows[: request.limit]})
+    return Response(value=pages.cut(rows, page_of(request), "seq", view.seq))
 
 
 async def replayed_decision(request: Request) -> Response:
@@ -177,7 +182,7 @@ async def list_triggers(request: Request) -> Response:
         for noted in reversed(view.outcomes.values())
         if wanted in (None, noted.value["reaction"])
     ]
-    return Response(value={"items": rows[: request.limit]})
+    return Response(value=pages.cut(rows, page_of(request), "seq", view.seq))
 
 
 async def replayed_all(request: Request) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tallystick.api.request import Request
+from tallystick.journal.lineage import floor_of
 from tallystick.kernel.world import World
 from tallystick.node.nearby import Stretch
 from tallystick.node.node import Node
@@ -28,7 +29,10 @@ async def near(request: Request, upto: int, ask: Callable[[Stretch], T]) -> T:
     """A question about the journal up to a sequence that the derived index helps to answer."""
     world = request.world
     return await request.node.index.ask_beside(
-        world, lambda index, reader: ask(Stretch(index, reader, world, upto))
+        world,
+        lambda index, reader: ask(
+            Stretch(index, reader, world, upto, floor_of(reader.lineage(world)).seq)
+        ),
     )
 
 

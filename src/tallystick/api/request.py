@@ -74,7 +74,7 @@ class Request:
     @property
     def cbor(self) -> bool:
         """True when the body came as CBOR."""
-        return self.headers.get(b"content-type", b"").startswith(b"application/cbor")
+        return wire.is_cbor(self.headers.get(b"content-type", b""))
 
     @property
     def wants_cbor(self) -> bool:

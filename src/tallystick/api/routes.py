@@ -139,9 +139,11 @@ class Table:
             branch = below
         if not branch.routes:
             raise NoRoute("no route has this path")
-        route = branch.routes.get(method)
+        # HEAD asks for the head of what GET answers.
+        route = branch.routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            allow = ", ".join(sorted(branch.routes))
+            head = ("HEAD",) if "GET" in branch.routes else ()
+            allow = ", ".join(sorted((*branch.routes, *head)))
             raise WrongMethod(f"this path takes {allow}", where={"allow": allow})
         return route, named
 

@@ -61,6 +61,19 @@ def address_of(http: HttpSettings, *, insecure: bool = False) -> Address:
     return Address(host, int(port), tls)
 
 
+def _callable(host: str) -> str:
+    """The host as a caller of this machine writes it; every address is loopback, too.
+
+    A wildcard is no name of anybody: the door does not open under it.
+    """
+    try:
+        if ipaddress.ip_address(host).is_unspecified:
+            host = "::1" if ":" in host else "127.0.0.1"
+    except ValueError:
+        pass  # a name
+    return f"[{host}]" if ":" in host else host
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -118,8 +131,7 @@ class Listening:
             ) from why
         self._sweeping = loop.create_task(self._sweep())
         bound = self._server.sockets[0].getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"{self._address.scheme}://{shown}:{bound}"
+        self.url = f"{self._address.scheme}://{_callable(host)}:{bound}"
         self.api.sessions.cookie = b"tally_%d" % bound
         self._say_where()
 

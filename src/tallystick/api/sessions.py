@@ -70,11 +70,13 @@ class Sessions:
         found = self._codes.pop(_hash(code), None)
         if found is None or found[1] <= now_ns:
             raise NoIdentity("this code is used or stale", code="auth.code_spent")
+        _check_expiry(found[0], now_ns)
         self._drop_idle(now_ns)
         cookie, half = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         identity = replace(found[0], session=_hash(cookie).hex()[:16])
         self._open[_hash(cookie)] = _Session(_hash(half), identity, now_ns)
-        return Opened(cookie, half, identity, now_ns + self._idle_ns)
+        ends = (now_ns + self._idle_ns, identity.expires_ns)
+        return Opened(cookie, half, identity, min(end for end in ends if end is not None))
 
     def identify(self, cookies: bytes | None, half: bytes | None) -> Identity | None:
         """Who a browser speaks for; None when it brings no half, refused when they do not match."""
@@ -91,6 +93,8 @@ class Sessions:
         if session.used_ns + self._idle_ns <= now_ns:
             del self._open[key]
             raise NoIdentity("the session was idle for too long", code="auth.no_session")
+        # A session is its token's: in use or not, it does not outlive it.
+        _check_expiry(session.identity, now_ns)
         session.used_ns = now_ns
         return session.identity
 
@@ -108,6 +112,11 @@ class Sessions:
         self._open = {key: row for key, row in self._open.items() if row.used_ns > since_ns}
         while len(self._open) >= _SESSIONS_MAX:
             self._open.pop(next(iter(self._open)))
+
+
+def _check_expiry(identity: Identity, now_ns: int) -> None:
+    if identity.expires_ns is not None and identity.expires_ns <= now_ns:
+        raise NoIdentity("the token of this session has expired", code="auth.expired_token")
 
 
 def _hash(text: str) -> bytes:

@@ -270,8 +270,16 @@ CELLS: Final = (
         "cells in brief",
         query=(*_PAGE, "workflow", "status"),
     ),
-    Route("GET", _CELL, "read", cells.show_cell, "one cell whole", query=("at",)),
-    Route("GET", f"{_CELL}/trace", "read", cells.trace_cell, "what happened to it", query=_PAGE),
+    # `?key=` holds a key that no path can: behind `-`, as `.../cells/WORKFLOW/-?key=..`.
+    Route("GET", _CELL, "read", cells.show_cell, "one cell whole", query=("key", "at")),
+    Route(
+        "GET",
+        f"{_CELL}/trace",
+        "read",
+        cells.trace_cell,
+        "what happened to it",
+        query=("key", *_PAGE),
+    ),
     *(
         Route(
             "POST",
@@ -282,6 +290,7 @@ CELLS: Final = (
             (202, 409),
             body=models.Operation,
             content="document",
+            query=("key",),
             once="kept",
         )
         for verb in _CELL_VERBS
@@ -408,7 +417,7 @@ WORK: Final = (
 _PLAY: Final = _W + "/executions"
 _BOOKS: Final = _W + "/playbooks"
 EXECUTIONS: Final = (
-    Route("GET", _PLAY, "read", executions.list_executions, "executions of playbooks", (200,)),
+    Route("GET", _PLAY, "read", executions.list_executions, "executions", query=_PAGE),
     Route(
         "POST",
         _PLAY,

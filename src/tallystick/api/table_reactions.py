@@ -121,7 +121,7 @@ REACTIONS: Final = (
         "read",
         reactions.list_runs,
         "attempts, newest first",
-        query=("reaction", "limit", "at"),
+        query=("reaction", "limit", "after", "at"),
     ),
     Route("GET", _RUN, "read", reactions.show_run, "one attempt", query=("at",)),
     *(
@@ -140,7 +140,7 @@ REACTIONS: Final = (
         "read",
         reactions.list_decisions,
         "what policy said, newest first",
-        query=("reaction", "limit"),
+        query=("reaction", "limit", "after"),
     ),
     Route(
         "GET",
@@ -155,7 +155,7 @@ REACTIONS: Final = (
         "read",
         reactions.list_triggers,
         "how triggers ended, newest first",
-        query=("reaction", "limit"),
+        query=("reaction", "limit", "after"),
     ),
     Route(
         "POST",
@@ -192,7 +192,7 @@ REACTIONS: Final = (
         "read",
         provenance.list_provenance,
         "where outputs come from",
-        query=("limit",),
+        query=("limit", "after"),
     ),
     Route(
         "GET",

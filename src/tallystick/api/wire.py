@@ -24,7 +24,9 @@ JSON: Final = b"application/json"
 CBOR: Final = b"application/cbor"
 BYTES: Final = b"application/octet-stream"
 PROBLEM: Final = b"application/problem+json"
-_JSON_TYPES: Final = frozenset({JSON, b"application/json; charset=utf-8"})
+# Clients spell the one charset that JSON has in several ways, and mean the same.
+_CHARSETS: Final = (b"", b";charset=utf-8", b"; charset=utf-8", b'; charset="utf-8"')
+_JSON_TYPES: Final = frozenset(JSON + charset for charset in _CHARSETS)
 _KEY: Final = re.compile(rb"[\x20-\x7e]{1,128}")
 _PATH: Final = re.compile(r" - at `\$?(.*)`$")
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -33,15 +35,20 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 def check_type(content_type: bytes, *, raw: bool) -> None:
     """Refuse a body whose content type is not exactly one that the route reads."""
     kind = content_type.lower()
-    if (kind == BYTES) if raw else (kind in _JSON_TYPES or kind == CBOR):
+    if (kind == BYTES) if raw else (kind in _JSON_TYPES or is_cbor(kind)):
         return
     wanted = "application/octet-stream" if raw else "application/json or application/cbor"
     raise WrongContent(f"this route reads {wanted}", hint=f"send {wanted}")
 
 
+def is_cbor(content_type: bytes) -> bool:
+    """True for a body in CBOR; the case of a media type means nothing."""
+    return content_type.lower() == CBOR
+
+
 def document_of(body: bytes, content_type: bytes) -> Any:
     """The value of a body, read under the rules of its content type."""
-    if content_type.startswith(CBOR):
+    if is_cbor(content_type):
         return canon.decode(body)
     return parse_json(body)
 

@@ -50,14 +50,14 @@ def floors_of(path: str) -> Mapping[str, float]:
     """The least rates of a file, by the name of the figure, under `bench`."""
     try:
         found = json.loads(Path(path).read_text("utf-8"))["bench"]
-    except (OSError, ValueError, KeyError, TypeError) as why:
+        return {str(name): float(least) for name, least in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as why:
         raise Rejected(
             f"{path} names no floors: {why}",
             code="bench.no_floors",
             where={"file": path},
             hint='write {"bench": {"batch": 8000}}',
         ) from why
-    return {str(name): float(least) for name, least in found.items()}
 
 
 def below(rows: list[dict[str, Any]], floors: Mapping[str, float], pace: Pace) -> list[str]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from tallystick.cli.client import TIMEOUT_S, Client, SocketClient, live_node
 from tallystick.cli.problem import error_of
 from tallystick.cli.request import Reply, Request
-from tallystick.errors import NotOwner
+from tallystick.errors import NotOwner, Unavailable
 from tallystick.node.config import Config, load_config
 
 LOCKED_S: Final = 10.0
@@ -59,19 +59,22 @@ class LiveCall:
         return self.options.world or "main"
 
     @property
+    def _named(self) -> Path | None:
+        """The data folder that was named; `.` and `..` are those folders, not their parents."""
+        given = self.options.data or os.environ.get("TALLY_NODE_DATA")
+        return Path(os.path.abspath(given)) if given else None  # noqa: PTH100  # links are kept
+
+    @property
     def base(self) -> Path:
         """The folder of `tally.toml`: the parent of `--data`, else this one."""
-        given = self.options.data or os.environ.get("TALLY_NODE_DATA")
-        return Path(given).absolute().parent if given else Path.cwd()
+        return Path.cwd() if self._named is None else self._named.parent
 
     @property
     def config(self) -> Config:
         """The settings of the folder; `--data` wins over all of them."""
         env = dict(os.environ)
-        if self.options.data:
-            env["TALLY_NODE_DATA"] = json.dumps(Path(self.options.data).name)
-        elif env.get("TALLY_NODE_DATA"):
-            env["TALLY_NODE_DATA"] = json.dumps(Path(env["TALLY_NODE_DATA"]).name)
+        if self._named is not None:
+            env["TALLY_NODE_DATA"] = json.dumps(self._named.name)
         return load_config(self.base, env)
 
     @property
@@ -125,7 +128,8 @@ class LiveCall:
             time.sleep(LOCKED_LOOK_S)
             found = live_node(config.data)
             if found is not None:
-                return SocketClient(found[0], self.options.token or found[1])
+                token = self.options.token or found[1]
+                return SocketClient(found[0], token, self._patience_s)
 
     def _enabling(self, config: Config) -> Config:
         held = config.executors
@@ -146,7 +150,15 @@ class LiveCall:
     def ask(self, request: Request) -> Any:
         """The JSON answer; an empty one is None."""
         body = self.reply(request).body
-        return json.loads(body) if body else None
+        try:
+            return json.loads(body) if body else None
+        except ValueError as why:
+            raise Unavailable(
+                "what answers there is no node: it speaks no JSON",
+                code="node.bad_answer",
+                where={"path": request.path},
+                hint="compare --url with what `tally serve` says when it starts",
+            ) from why
 
     @property
     def alone(self) -> bool:

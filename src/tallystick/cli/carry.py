@@ -75,7 +75,7 @@ def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
 def _jsonl(reader: Any, world: str, options: Options) -> dict[str, Any] | None:
     from tallystick.journal.export import export_jsonl  # noqa: PLC0415  # heavy
 
-    lines = export_jsonl(reader, world, options["from"] or 1, options["to"], options["cell"])
+    lines = export_jsonl(reader, world, options["from"], options["to"], options["cell"])
     if not options["output"]:
         sys.stdout.writelines(lines)
         return None
@@ -87,17 +87,26 @@ def _jsonl(reader: Any, world: str, options: Options) -> dict[str, Any] | None:
 def _import(call: Any, options: Options) -> Done:
     """Verified first; the folder must be free, because the node that runs does not know it yet."""
     from tallystick.cli.here import HereClient  # noqa: PLC0415  # a node is a heavy import
-    from tallystick.journal.imports import import_world  # noqa: PLC0415  # heavy
 
+    if call.options.url:
+        raise Rejected("an import writes into a folder", code="request.usage", hint="--data")
     path, name = Path(options["file"]), options["name"]
     if not path.is_file():
         raise Rejected(f"{path} is not there", code="export.not_found", where={"path": str(path)})
     client = HereClient(call.config, passive=True)
     try:
-        world = client.run(lambda node: node.write(lambda held: import_world(path, held, name)))
+        world = client.run(lambda node: _imported(node, path, name))
     finally:
         client.close()
     return Done({"world": world, "name": name})
+
+
+async def _imported(node: Any, path: Path, name: str) -> str:
+    from tallystick.journal.imports import import_world  # noqa: PLC0415  # heavy
+
+    node.check_alias(name)
+    world: str = await node.write(lambda held: import_world(path, held, name))
+    return world
 
 
 def _restore(call: Any, options: Options) -> Done:

@@ -12,7 +12,8 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from tallystick.cli.request import Reply, Request
 from tallystick.errors import Rejected, Unavailable
 
 TIMEOUT_S: Final = 120.0
+UNKNOWN: Final = 401
 _HEADER: Final = re.compile(r"[ -~]*")
 
 
@@ -72,29 +74,27 @@ class SocketClient:
     def ask(self, request: Request) -> Reply:
         """One request; a node that cannot be reached is `node.unreachable`."""
         reply = self._send(request)
-        return Reply(reply.status, _lowered(reply), reply.read())
+        with self._answering():
+            return Reply(reply.status, _lowered(reply), reply.read())
 
     def pour(self, request: Request) -> Iterator[bytes]:
         """The lines of a stream until the node ends it."""
         reply = self._send(request)
-        if reply.status != 200:
-            raise error_of(Reply(reply.status, _lowered(reply), reply.read()))
-        while line := reply.readline():
+        with self._answering():
+            if reply.status != 200:
+                raise error_of(Reply(reply.status, _lowered(reply), reply.read()))
+        while line := self._line_of(reply):
             yield line.rstrip(b"\r\n")
 
-    def _send(self, request: Request) -> http.client.HTTPResponse:
-        body, headers = request.content()
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if not all(_HEADER.fullmatch(value) for value in headers.values()):
-            raise Rejected(
-                "the token or another header holds what no header may hold",
-                code="request.bad_header",
-                hint="copy it again, without a line break",
-            )
+    def _line_of(self, reply: http.client.HTTPResponse) -> bytes:
+        with self._answering():
+            return reply.readline()
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Whoever cuts an answer is no more there than who gives none."""
         try:
-            self._line.request(request.method, request.target, body, headers)
-            return self._line.getresponse()
+            yield
         except (OSError, http.client.HTTPException) as why:
             self._line.close()
             raise Unavailable(
@@ -103,6 +103,15 @@ class SocketClient:
                 where={"url": self._url},
                 hint="start one with `tally serve`, or leave --url out to use the files",
             ) from why
+
+    def _send(self, request: Request) -> http.client.HTTPResponse:
+        body, headers = request.content()
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        _check_headers(headers.values())
+        with self._answering():
+            self._line.request(request.method, request.target, body, headers)
+            return self._line.getresponse()
 
     def pause(self, seconds: float) -> None:
         """Sleep: the node is another process."""
@@ -115,6 +124,22 @@ class SocketClient:
     def close(self) -> None:
         """Close the connection."""
         self._line.close()
+
+
+def reachable(url: str, token: str) -> tuple[str, str]:
+    """An address and a token for who connects in another way; refuses what can never be used."""
+    _address(url)
+    _check_headers([token])
+    return url, token
+
+
+def _check_headers(values: Iterable[str]) -> None:
+    if not all(_HEADER.fullmatch(value) for value in values):
+        raise Rejected(
+            "the token or another header holds what no header may hold",
+            code="request.bad_header",
+            hint="copy it again, without a line break",
+        )
 
 
 def _address(url: str) -> tuple[str, str, int | None]:
@@ -139,7 +164,8 @@ def _lowered(reply: http.client.HTTPResponse) -> dict[str, str]:
 def live_node(data: Path) -> tuple[str, str] | None:
     """The address and the local token of the node that serves a folder, or None.
 
-    A file that a killed node left behind is told from a live node by asking: only an answer counts.
+    A file that a killed node left behind is told from a live node by asking: only an answer counts,
+    and only of who knows the token, because another node may listen there by now.
     """
     note, secret = data / "run" / "node.json", data / "run" / "token"
     try:
@@ -157,11 +183,16 @@ def live_node(data: Path) -> tuple[str, str] | None:
             where={"path": str(note)},
             hint="stop the node, remove the file and start the node again",
         ) from why
-    client = SocketClient(url, "", timeout_s=2.0)
+    return (url, token) if _is_known(url, token) else None
+
+
+def _is_known(url: str, token: str) -> bool:
+    """True when somebody answers there who knows the token."""
+    client = SocketClient(url, token, timeout_s=2.0)
     try:
-        client.ask(Request("GET", "/v1/health"))
+        # No route, so nothing has to be done for it; only the known are told so.
+        return client.ask(Request("GET", "/v1")).status != UNKNOWN
     except Unavailable:
-        return None
+        return False
     finally:
         client.close()
-    return url, token

@@ -51,10 +51,15 @@ def _effects(call: Any) -> list[Any]:
 
 
 def _open(call: Any, world: str) -> list[dict[str, Any]]:
-    query = {"status": "open", "limit": 1000}
-    page = call.ask(Request("GET", f"/v1/worlds/{world}/effects", query))
-    found: list[dict[str, Any]] = page["items"]
-    return found
+    """The open effects of a world, of all pages."""
+    found: list[dict[str, Any]] = []
+    query: dict[str, Any] = {"status": "open", "limit": 1000}
+    while True:
+        page = call.ask(Request("GET", f"/v1/worlds/{world}/effects", query))
+        found += page["items"]
+        if page["next"] is None:
+            return found
+        query["after"] = page["next"]
 
 
 def _code(row: dict[str, Any]) -> Any:

@@ -86,7 +86,7 @@ VERBS = (
             AFTER,
             AT,
         ),
-        shapes.items(shapes.EFFECT),
+        shapes.part(shapes.EFFECT),
         show.columns("intent", "effect", "workflow", "key", "status", "attempts", "why"),
     ),
     Verb(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 
@@ -13,6 +14,7 @@ from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
+    AFTER,
     AT,
     LIMIT,
     Done,
@@ -32,17 +34,38 @@ from tallystick.errors import Rejected
 def line(row: dict[str, Any]) -> str:
     """One record on one line: number, kind, what it is about."""
     about = " ".join(
-        show.text_of(part) for part in (row.get("workflow"), row.get("key")) if part is not None
+        show.one_line(part) for part in (row.get("workflow"), row.get("key")) if part is not None
     )
     intent = str(row["intent"] or "").removeprefix("sha256:")[:12]
     name = row["record"].get("record", "")
     return f"{row['seq']:>7}  {row['kind']:<10} {name:<18} {about} {intent}".rstrip()
 
 
+def floor_line(console: Console, value: Any) -> None:
+    """Say that a part is missing, where a journal was trimmed."""
+    if value.get("floor"):
+        console.print(f"what stands up to seq {value['floor']} is in the archive of a trim")
+
+
 def show_rows(console: Console, value: Any) -> None:
     """Rows of the journal, one a line."""
+    floor_line(console, value)
     for row in value["items"]:
         console.print(escape(line(row)), soft_wrap=True)
+
+
+def show_page(console: Console, value: Any) -> None:
+    """A page of rows, and how it goes on."""
+    show_rows(console, value)
+    show.more(console, value)
+
+
+def _show_tail(console: Console, value: Any) -> None:
+    if value is None:
+        return  # it was followed, and printed as it came
+    show_rows(console, value)
+    if value["next"] is not None:
+        show.line(console, f"more: --from {int(value['next']) + 1}")
 
 
 def _tail(call: Any, options: Options) -> Done:
@@ -67,7 +90,7 @@ def _newest(call: Any, limit: int, kind: str | None) -> tuple[Any, int]:
     """The newest rows, and the sequence behind which to go on when there are none.
 
     Those of one kind may stand far apart, and a journal is read forwards: a longer part is looked
-    at until it holds enough of them.
+    at until it holds enough of them. A page of large ones ends early: the newest are behind it.
     """
     head = call.ask(Request("GET", filled(W + "/journal/head", call, {})))["seq"]
     span, floor = limit, 0
@@ -80,13 +103,11 @@ def _newest(call: Any, limit: int, kind: str | None) -> tuple[Any, int]:
                 raise
             floor = why.where["base_seq"]  # what was cut off below is not among the newest
             continue
-        if kind is None:
-            return page, behind
         rows = page["items"]
         while page["next"] is not None:
             page = _page(call, page["next"], 1000, kind)
             rows += page["items"]
-        if len(rows) >= limit or behind == floor:
+        if kind is None or len(rows) >= limit or behind == floor:
             return {**page, "items": rows[-limit:]}, head
         span *= 16
 
@@ -150,13 +171,13 @@ VERBS = (
         "the newest records",
         _tail,
         (
-            opt("from", "begin at this sequence", type=int),
+            opt("from", "begin at this sequence", type=click.IntRange(min=1)),
             opt("kind", "only this kind of record"),
             LIMIT,
             flag("follow", "go on with what comes"),
         ),
-        shapes.items(shapes.ROW),
-        lambda console, value: None if value is None else show_rows(console, value),
+        shapes.part(shapes.ROW),
+        _show_tail,
     ),
     Verb(
         "journal show",
@@ -168,8 +189,8 @@ VERBS = (
     Verb(
         "ask ls",
         "questions that wait for a person",
-        reads(W + "/asks", "at"),
-        (AT,),
+        reads(W + "/asks", "limit", "after", "at"),
+        (LIMIT, AFTER, AT),
         shapes.items(ANY),
         show.columns("intent", "title", "choices", "to"),
     ),

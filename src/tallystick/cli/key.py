@@ -7,18 +7,21 @@ from typing import Any
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
-from tallystick.cli.verb import REASON, Done, Options, Verb, W, arg, filled, opt, posts
+from tallystick.cli.verb import AT, REASON, Done, Options, Verb, W, arg, filled, opt, picked, posts
 from tallystick.errors import Rejected
 from tallystick.node.keys import WORKER, find_key, new_key, read_keys
 
 
-def _own(call: Any, _options: Options) -> Done:
-    """The keys on disk; with a node that answers, also what the world trusts."""
+def _own(call: Any, options: Options) -> Done:
+    """The keys on disk, and what the world trusts; the folder of a worker has no world."""
     rows = [
         {"key": key.pair.key_id, "public_key": key.public_text(), "use": key.use}
         for key in read_keys(call.data / "keys")
     ]
-    trusted = call.ask(Request("GET", filled(W + "/keys", call, {})))["items"]
+    trusted: list[Any] = []
+    if call.options.url or (call.data / "tally.db").exists():
+        query = picked(("at",), options)
+        trusted = call.ask(Request("GET", filled(W + "/keys", call, {}), query))["items"]
     return Done({"items": rows, "next": None, "as_of": None, "trusted": trusted})
 
 
@@ -53,7 +56,7 @@ VERBS = (
         "key ls",
         "the keys of this folder and those the world trusts",
         _own,
-        (),
+        (AT,),
         {**shapes.items(KEY), "trusted": [ANY]},
         show.columns("key", "use", "public_key"),
     ),

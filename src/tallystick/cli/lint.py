@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tallystick.cli import sources
+from tallystick.cli.documents import document_at
 from tallystick.cli.verb import BAD, NO, OK, Done, Options, Verb, arg, flag
 from tallystick.errors import Rejected
 
@@ -35,7 +36,7 @@ def run(_call: Any, options: Options) -> Done:
         if options["accept"] and not any(finding.error for finding in found):
             accept(place)
         elif options["check"] and not any(finding.error for finding in found):
-            known = json.loads(note.read_text("utf-8")) if note.exists() else {}
+            known = _fingerprint(note)
             found += [*unaccepted(files, known), *unread(files, known)]
         errors += sum(finding.error for finding in found)
         findings += [{**f._asdict(), "level": "error" if f.error else "warning"} for f in found]
@@ -66,6 +67,21 @@ def _there(given: str) -> Path:
             hint="give a .py file, or a folder of them",
         )
     return place
+
+
+def _fingerprint(note: Path) -> dict[str, Any]:
+    """What was accepted, nothing when nothing was; refuses a file that holds something else."""
+    if not note.exists():
+        return {}
+    known = document_at(str(note))
+    if not isinstance(known, dict):
+        raise Rejected(
+            f"{note} is no fingerprint",
+            code="request.bad_file",
+            where={"path": str(note)},
+            hint="look at the code, then write it anew: `tally lint --accept`",
+        )
+    return known
 
 
 def accept(place: Path) -> None:

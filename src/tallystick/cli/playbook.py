@@ -306,8 +306,8 @@ VERBS = (
     Verb(
         "playbook ls",
         "the executions of the world",
-        reads(_ALL),
-        (),
+        reads(_ALL, "limit", "after", "at"),
+        (LIMIT, AFTER, AT),
         ANY,
         show.columns("execution", "status", "step_runs", "failures"),
     ),

@@ -84,3 +84,4 @@ def events(console: Console, value: Any) -> None:
         unit = "" if row["iteration"] is None else f"[{row['iteration']}]"
         place = f"{row['step'] or ''}{unit} {row['token'] or ''}"
         show.line(console, f"{row['seq']:>7} {row['event_type']:26} {place}")
+    show.more(console, value)

@@ -13,7 +13,22 @@ from rich.console import Console
 from tallystick.cli import show
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
-from tallystick.cli.verb import NO, OK, Call, Done, Options, Verb, W, arg, filled, flag, opt, picked
+from tallystick.cli.verb import (
+    AFTER,
+    LIMIT,
+    NO,
+    OK,
+    Call,
+    Done,
+    Options,
+    Verb,
+    W,
+    arg,
+    filled,
+    flag,
+    opt,
+    picked,
+)
 from tallystick.cli.workspace import IN, place
 
 _FORMATS: Final = ("in-toto", "openlineage", "prov", "dot")
@@ -125,10 +140,12 @@ VERBS = (
         "the provenance objects, newest first",
         lambda call, options: Done(
             call.ask(
-                Request("GET", filled(W + "/provenance", call, {}), picked(("limit",), options))
+                Request(
+                    "GET", filled(W + "/provenance", call, {}), picked(("limit", "after"), options)
+                )
             )
         ),
-        (opt("limit", "at most this many", type=int),),
+        (LIMIT, AFTER),
         ANY,
         show.columns("seq", "run_id", "provenance_id"),
     ),

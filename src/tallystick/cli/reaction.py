@@ -12,8 +12,10 @@ from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.verb import (
+    AFTER,
     BAD,
     BROKEN,
+    LIMIT,
     NO,
     OK,
     REASON,
@@ -80,11 +82,22 @@ def _matched(definition: Definition, tree: Tree) -> dict[str, Any]:
     return {"reaction": definition.name, "definition_hash": definition.hash, "matches": globs}
 
 
-def _show_check(console: Console, value: Any) -> None:
-    for row in value["findings"]:
+def _show_list(console: Console, value: Any) -> None:
+    """What is loaded, and what could not be."""
+    columns = ("reaction", "workspace", "trusted", "enabled", "queued", "active", "summary")
+    show.columns(*columns)(console, value)
+    _show_findings(console, value)
+
+
+def _show_findings(console: Console, value: Any) -> None:
+    for row in value.get("findings", ()):
         where = f"{row['file']}:{row['line']}:{row['col']}"
         show.line(console, f"{where} {row['severity']} {row['code']} {row['message']}")
         show.line(console, f"    {row['hint']}")
+
+
+def _show_check(console: Console, value: Any) -> None:
+    _show_findings(console, value)
     for row in value["reactions"]:
         show.line(console, f"{row['reaction']}  {row['definition_hash']}")
         for glob, paths in row["matches"].items():
@@ -130,7 +143,7 @@ def _decisions(call: Call, options: Options) -> Done:
         path = filled(W + "/decisions/{replay}", call, options)
         told = call.ask(Request("GET", path))
         return Done(told, OK if told["same"] else BROKEN)
-    query = picked(("reaction", "limit"), options)
+    query = picked(("reaction", "limit", "after"), options)
     return Done(call.ask(Request("GET", filled(W + "/decisions", call, {}), query)))
 
 
@@ -170,7 +183,7 @@ ROWS: Final = (
         reads(W + "/reactions", "at"),
         (opt("at", "as of this sequence", type=int),),
         ANY,
-        show.columns("reaction", "workspace", "trusted", "enabled", "queued", "active", "summary"),
+        _show_list,
     ),
     Verb(
         "show",
@@ -217,7 +230,8 @@ ROWS: Final = (
         (
             arg("reaction", required=False),
             opt("replay", "a decision to decide again from its facts", metavar="ID"),
-            opt("limit", "at most this many", type=int),
+            LIMIT,
+            AFTER,
         ),
         ANY,
         _show_decisions,
@@ -225,18 +239,19 @@ ROWS: Final = (
     Verb(
         "triggers",
         "how triggers ended: silence is a record",
-        reads(W + "/triggers", "reaction", "limit"),
-        (arg("reaction", required=False), opt("limit", "at most this many", type=int)),
+        reads(W + "/triggers", "reaction", "limit", "after"),
+        (arg("reaction", required=False), LIMIT, AFTER),
         ANY,
         show.columns("seq", "reaction", "target", "outcome", "code", "paths"),
     ),
     Verb(
         "runs",
         "attempts, newest first",
-        reads(W + "/runs", "reaction", "limit", "at"),
+        reads(W + "/runs", "reaction", "limit", "after", "at"),
         (
             arg("reaction", required=False),
-            opt("limit", "at most this many", type=int),
+            LIMIT,
+            AFTER,
             opt("at", "as of this sequence", type=int),
         ),
         ANY,

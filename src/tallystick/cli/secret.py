@@ -9,6 +9,7 @@ from typing import Any
 
 from tallystick.cli import shapes, show
 from tallystick.cli.verb import Done, Options, Verb, arg
+from tallystick.errors import Rejected
 
 
 def _vault(call: Any) -> Any:
@@ -22,10 +23,22 @@ def _set(call: Any, options: Options) -> Done:
     if sys.stdin.isatty():
         value = getpass.getpass(f"value of {options['name']}: ")
     else:
-        value = sys.stdin.readline().rstrip("\r\n")
+        value = _piped()
     call.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     _vault(call).set(options["name"], value)
     return Done({"name": options["name"], "set": True})
+
+
+def _piped() -> str:
+    """The first line of a pipe; refuses bytes that are no text in UTF-8."""
+    try:
+        return sys.stdin.readline().rstrip("\r\n")
+    except UnicodeDecodeError as why:
+        raise Rejected(
+            "the value is no text in UTF-8",
+            code="secret.file",
+            hint="a secret is text; write other bytes in base64 and say so to who reads it",
+        ) from why
 
 
 def _list(call: Any, _options: Options) -> Done:

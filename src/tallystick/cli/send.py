@@ -11,6 +11,7 @@ import click
 
 from tallystick.api.wire import idem_key_of
 from tallystick.cli import shapes
+from tallystick.cli.cell import at_cell, key_word
 from tallystick.cli.documents import json_of
 from tallystick.cli.request import Request
 from tallystick.cli.verb import NO, OK, SECONDS, Done, Options, Verb, W, arg, filled, opt, picked
@@ -157,8 +158,8 @@ def _run(call: Any, options: Options) -> Done:
     )
     done = quiet(call, options["wait"])
     key = _key_in(value, row.get("key_field")) if options["key"] is None else options["key"]
-    where = {"workflow": options["workflow"], "key": key}
-    cell = call.ask(Request("GET", filled(W + "/cells/{workflow}/{key}", call, where)))
+    path, named = at_cell(call, {"workflow": options["workflow"], "key": key})
+    cell = call.ask(Request("GET", path, named))
     code = NO if cell["status"] == "failed" or not done else OK
     return Done({**sent, "quiet": done, "cell": cell}, code)
 
@@ -185,7 +186,7 @@ def _key_in(value: Any, path: str | None) -> str:
         return "-"
     for part in path.strip("$.").split("."):
         value = value[part]
-    return value if isinstance(value, str) else json.dumps(value)
+    return key_word(value)
 
 
 LENS = opt("lens", "how the value is spelled", type=click.Choice(["sugar", "tagged"]))

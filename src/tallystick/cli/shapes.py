@@ -15,6 +15,11 @@ def items(row: Any) -> dict[str, Any]:
     return {"items": [row], "next": CURSOR, "as_of?": (int, None)}
 
 
+def part(row: Any) -> dict[str, Any]:
+    """A list out of history: with its `floor` where a journal was trimmed and a part is missing."""
+    return {**items(row), "floor?": int}
+
+
 WORLD_ROW: Final = {
     "world": str,
     "name": (str, None),
@@ -180,8 +185,17 @@ TIMELINE: Final = {
     "marks": [ANY],
     "more": int,
     "as_of": int,
+    "floor?": int,
+    "text?": str,
 }
-GRAPH: Final = {"nodes": [ANY], "edges": [ANY], "more": int, "as_of": int, "text?": str}
+GRAPH: Final = {
+    "nodes": [ANY],
+    "edges": [ANY],
+    "more": int,
+    "as_of": int,
+    "floor?": int,
+    "text?": str,
+}
 REASON: Final = {"code": str, "text": str, "detail": ANY}
 EXPLAIN: Final = {
     "subject": ANY,
@@ -191,7 +205,7 @@ EXPLAIN: Final = {
     "more?": int,
     "as_of": int,
 }
-EXPLAIN_WORLD: Final = {"quiescent": bool, "blockers": [ANY], "as_of": int}
+EXPLAIN_WORLD: Final = {"quiescent": (bool, None), "blockers": [ANY], "as_of": int}
 DIFF: Final = {
     "world": str,
     "with": str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unicodedata import category
 
 from rich.console import Console
 from rich.markup import escape
@@ -29,6 +30,17 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
+def one_line(value: Any) -> str:
+    """A value as a part of a line: what would break it, or steer a terminal, is spelled out.
+
+    Keys are the words of whoever sends events.
+    """
+    return "".join(
+        char.encode("unicode_escape").decode("ascii") if category(char) == "Cc" else char
+        for char in text_of(value)
+    )
+
+
 def fields(console: Console, value: Any) -> None:
     """An object as its fields, one a line."""
     if not isinstance(value, Mapping):
@@ -36,7 +48,7 @@ def fields(console: Console, value: Any) -> None:
         return
     width = max((len(str(key)) for key in value), default=0)
     for key, held in value.items():
-        console.print(f"[bold]{key!s:<{width}}[/]  {escape(text_of(held))}", soft_wrap=True)
+        console.print(f"[bold]{key!s:<{width}}[/]  {escape(one_line(held))}", soft_wrap=True)
 
 
 def columns(*names: str) -> Callable[[Console, Any], None]:
@@ -48,24 +60,29 @@ def columns(*names: str) -> Callable[[Console, Any], None]:
             console.print("nothing")
             return
         _table(console, names, rows)
-        if value.get("next") is not None:
-            console.print(f"more: --after {escape(text_of(value['next']))}", soft_wrap=True)
+        more(console, value)
 
     return show
+
+
+def more(console: Console, value: Any) -> None:
+    """How a list goes on, if it does: a page is not to be taken for the whole."""
+    if value.get("next") is not None:
+        line(console, f"more: --after {text_of(value['next'])}")
 
 
 def _table(console: Console, names: Sequence[str], rows: Sequence[Any]) -> None:
     if not console.is_terminal:
         # A pipe gets every character of every cell, one row a line.
         for row in rows:
-            line = "  ".join(text_of(row.get(name)) for name in names)
+            line = "  ".join(one_line(row.get(name)) for name in names)
             console.print(escape(line), soft_wrap=True, highlight=False)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in names:
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        table.add_row(*(escape(text_of(row.get(name))) for name in names))
+        table.add_row(*(escape(one_line(row.get(name))) for name in names))
     console.print(table)
 
 

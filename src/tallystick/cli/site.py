@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
+from tallystick.cli.cell import at_cell, key_word
 from tallystick.cli.request import Request
 from tallystick.cli.verb import W, filled
 from tallystick.errors import Conflict, Rejected
@@ -67,7 +68,7 @@ def export_site(call: Any, folder: Path, span: tuple[int, int | None], cell: Any
     records = _journal(site, base, (first, last), cell)
     cells = [cell] if cell else [(row["workflow"], row["key"]) for row in _cells(site, base)]
     for workflow, key in cells:
-        _cell(site, base, workflow, "-" if key is None else str(key))
+        _cell(site, call, workflow, key_word(key))
     effects = [row["intent"] for row in site.pages(f"{base}/effects", status="all")]
     for intent in effects if not cell else ():
         site.keep(f"{base}/effects/{intent}")
@@ -107,10 +108,11 @@ def _cells(site: Site, base: str) -> list[Any]:
     return list(site.pages(f"{base}/cells"))
 
 
-def _cell(site: Site, base: str, workflow: str, key: str) -> None:
+def _cell(site: Site, call: Any, workflow: str, key: str) -> None:
     """One cell whole, and its timeline."""
-    site.keep(f"{base}/cells/{quote(workflow, safe='')}/{quote(key, safe='')}")
-    site.keep(f"{base}/trace", workflow=workflow, key=key)
+    path, named = at_cell(call, {"workflow": workflow, "key": key})
+    site.keep(path, **named)
+    site.keep(f"{filled(W, call, {})}/trace", workflow=workflow, key=key)
 
 
 def _ui(folder: Path) -> None:

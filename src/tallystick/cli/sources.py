@@ -135,8 +135,8 @@ def _documents(place: Path) -> list[Path]:
 
 
 def _read(path: Path) -> list[Any]:
-    text = path.read_text("utf-8")
     try:
+        text = path.read_text("utf-8")
         if path.suffix == ".json":
             found = [json.loads(text)]
         else:

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from tallystick.cli import shapes, show
 from tallystick.cli.documents import json_of
+from tallystick.cli.journal import floor_line
 from tallystick.cli.request import Request
 from tallystick.cli.verb import AT, Done, Options, Run, Verb, W, arg, filled, opt, picked
 from tallystick.cli.workspace import place
@@ -20,6 +21,11 @@ from tallystick.errors import Rejected, TallyError
 
 HEX_MIN: Final = 8
 UPPER, LOWER = "▔▔▔", "▁▁▁"
+_RESTS: Final = {
+    True: "nothing is open",
+    False: "not quiescent:",
+    None: "nothing open was found; there are more cells than are looked at",
+}
 WHAT = arg("what", many=True, required=False)
 FORMAT = opt("format", "how it is drawn", type=click.Choice(["picture", "mermaid", "dot", "json"]))
 
@@ -105,6 +111,7 @@ def drawing(console: Console, value: Any) -> None:
     if isinstance(value.get("text"), str):
         show.words("text")(console, value)
     elif "ticks" in value:
+        floor_line(console, value)
         for line in timeline(value):
             console.print(escape(line), soft_wrap=True)
     else:
@@ -138,13 +145,13 @@ def reasons(console: Console, value: Any) -> None:
         console.print(f"{value['decision']}  {value['code'] or ''}")
         return
     if "quiescent" in value:
-        console.print("nothing is open" if value["quiescent"] else "not quiescent:")
+        console.print(_RESTS[value["quiescent"]], soft_wrap=True)
         for each in value["blockers"]:
             console.print(escape(f"  {show.text_of(each)}"), soft_wrap=True)
         return
     subject = value["subject"]
     named = " ".join(
-        map(show.text_of, subject.values() if isinstance(subject, Mapping) else [subject])
+        map(show.one_line, subject.values() if isinstance(subject, Mapping) else [subject])
     )
     console.print(escape(f"{named}: {value['status']}"), soft_wrap=True)
     for each in value["reasons"]:

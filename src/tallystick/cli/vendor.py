@@ -40,12 +40,15 @@ def vendored(paths: Iterable[str]) -> dict[str, bytes]:
 
 
 def _wheel(place: Path) -> tuple[str, str, dict[str, bytes]]:
-    dist, version, *tags = place.stem.split("-")
-    if tags[-2:] != ["none", "any"]:
+    dist, version, *tags = [*place.stem.split("-"), ""]
+    if tags[-3:-1] != ["none", "any"]:
         raise _refused(place, "bundle.not_pure", "is built for one machine")
-    with zipfile.ZipFile(place) as held:
-        names = [name for name in held.namelist() if ".dist-info/" not in name]
-        return dist, version, {name: held.read(name) for name in names if name[-1] != "/"}
+    try:
+        with zipfile.ZipFile(place) as held:
+            names = [name for name in held.namelist() if ".dist-info/" not in name]
+            return dist, version, {name: held.read(name) for name in names if name[-1] != "/"}
+    except zipfile.BadZipFile:
+        raise _refused(place, "bundle.not_found", "is no wheel that can be read") from None
 
 
 def _installed(place: Path) -> tuple[str, str, dict[str, bytes]]:

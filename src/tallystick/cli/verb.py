@@ -96,6 +96,7 @@ class _Seconds(click.FloatRange):
 
 
 SECONDS: Final = _Seconds(min=0)
+SOME_SECONDS: Final = _Seconds(min=0.001)
 
 
 def opt(name: str, says: str = "", **more: Any) -> click.Option:
@@ -109,8 +110,14 @@ def flag(name: str, says: str) -> click.Option:
 
 
 AT: Final = opt("at", "answer from the past: the world as of this sequence", type=int)
-LIMIT: Final = opt("limit", "at most this many items", type=int)
+LIMIT: Final = opt("limit", "at most this many items", type=click.IntRange(min=1))
 AFTER: Final = opt("after", "go on after this cursor")
+AUTHORITY: Final = opt(
+    "authority",
+    "structural: grant what is asked for",
+    type=click.Choice(["structural"]),
+    default="structural",
+)
 REASON: Final = opt("reason", "why; it is kept in the journal", default="by hand")
 
 

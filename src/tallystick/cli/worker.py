@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import click
 
 from tallystick.cli import show
-from tallystick.cli.client import live_node
-from tallystick.cli.verb import SECONDS, Done, Options, Verb, opt
+from tallystick.cli.client import live_node, reachable
+from tallystick.cli.verb import SOME_SECONDS, Done, Options, Verb, opt
 from tallystick.errors import Rejected, Unavailable
 from tallystick.node.keys import WORKER, KeyFile, find_key, read_keys
+
+SLOTS_MAX: Final = 1000  # as many as one request for work may ask for
 
 
 def _worker(call: Any, options: Options) -> Done:
@@ -34,7 +38,8 @@ def _worker(call: Any, options: Options) -> Done:
 
 def _address(call: Any) -> tuple[str, str]:
     if call.options.url:
-        return call.options.url, call.options.token or os.environ.get("TALLY_TOKEN", "")
+        token = call.options.token or os.environ.get("TALLY_TOKEN", "")
+        return reachable(call.options.url, token)
     found: tuple[str, str] | None = live_node(call.data)
     if found is None:
         raise Unavailable(
@@ -42,7 +47,7 @@ def _address(call: Any) -> tuple[str, str]:
             code="node.not_running",
             hint="give --url and --token, or start one with `tally serve`",
         )
-    return found
+    return reachable(found[0], call.options.token or found[1])
 
 
 def _key(folder: Path, key_id: str | None) -> KeyFile:
@@ -66,9 +71,11 @@ VERBS = (
         (
             opt("executor", "package.module:Name of what performs", required=True),
             opt("pool", "pool to take work from", multiple=True),
-            opt("slots", "jobs at a time", type=int, default=4),
+            opt("slots", "jobs at a time", type=click.IntRange(1, SLOTS_MAX), default=4),
             opt("key", "id of the key that seals"),
-            opt("lease", "seconds that a job is ours without news", type=SECONDS, default=30.0),
+            opt(
+                "lease", "seconds that a job is ours without news", type=SOME_SECONDS, default=30.0
+            ),
             opt("name", "how the node calls this worker"),
         ),
         {"settled": int, "lost": int},

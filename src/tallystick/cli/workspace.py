@@ -14,6 +14,7 @@ from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.sources import bundle_at
 from tallystick.cli.verb import (
+    AT,
     SECONDS,
     Call,
     Done,
@@ -158,6 +159,7 @@ def _list_frames(call: Call, options: Options) -> Done:
         query["workspace"] = options["in"]
     if options.get("stale"):
         query["stale"] = "true"
+    query |= picked(("at",), options)
     return Done(_frames(call, query))
 
 
@@ -258,7 +260,7 @@ VERBS = (
         "frame ls",
         "the newest frames, and whether they are fresh",
         _list_frames,
-        (arg("path", required=False), flag("stale", "only those whose place has changed"), IN),
+        (arg("path", required=False), flag("stale", "only those whose place has changed"), AT, IN),
         ANY,
         show.columns("path", "type", "fresh", "content_id", "past"),
     ),

@@ -12,7 +12,9 @@ from tallystick.cli.progress import PROGRESS, with_progress
 from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY, HASH
 from tallystick.cli.verb import (
+    AFTER,
     AT,
+    AUTHORITY,
     Call,
     Done,
     Options,
@@ -82,7 +84,7 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _diff(call: Call, options: Options) -> Done:
-    query = {"with": options["b"], **picked(("at", "with_at"), options)}
+    query = {"with": options["b"], **picked(("at", "with_at", "after"), options)}
     return Done(call.ask(Request("GET", filled("/v1/worlds/{a}/diff", call, options), query)))
 
 
@@ -118,7 +120,7 @@ VERBS = (
         (
             arg("name"),
             opt("bundle", "bundle, folder or .py file"),
-            opt("authority", "structural: grant what is asked for", default="structural"),
+            AUTHORITY,
         ),
         shapes.WORLD,
     ),
@@ -162,7 +164,13 @@ VERBS = (
         "world diff",
         "what differs between two worlds",
         _diff,
-        (arg("a"), arg("b"), AT, opt("with-at", "the other world as of this sequence", type=int)),
+        (
+            arg("a"),
+            arg("b"),
+            AT,
+            opt("with-at", "the other world as of this sequence", type=int),
+            AFTER,
+        ),
         shapes.DIFF,
         show.columns("workflow", "key", "change", "status"),
     ),

@@ -32,6 +32,7 @@ class Told(NamedTuple):
     trigger: Mapping[str, Any]
     decision: Mapping[str, Any] | None
     manifest: Mapping[str, Any]
+    parent: Mapping[str, Any] | None = None
 
     @property
     def outputs(self) -> list[tuple[str, str]]:
@@ -66,6 +67,7 @@ def told(evidence: Evidence, run_ids: Iterable[str]) -> list[Told]:
                 evidence.view.triggers[made["trigger_id"]].value,
                 None if decision is None else decision.value,
                 _NOTHING if data is None else Manifest(data, partial(_page, evidence.blob)),
+                evidence.attempts.get(made["parent_run"] or ""),
             )
         )
     return sorted(found, key=lambda each: each.seq)
@@ -161,13 +163,14 @@ def openlineage(each: Told) -> list[dict[str, Any]]:
 
 
 def _event(each: Told, kind: str, at_ns: int) -> dict[str, Any]:
-    made = each.made
+    made, parent = each.made, each.parent
     facets: dict[str, Any] = {}
-    if made["parent_run"] is not None:
+    if parent is not None:
         facets["parent"] = {
             "_producer": PRODUCER,
             "_schemaURL": "https://openlineage.io/spec/facets/1-0-1/ParentRunFacet.json",
-            "run": {"runId": uuid7(each.attempt["started_ns"], made["parent_run"])},
+            # From its own start: by any other time it would have another name than it has itself.
+            "run": {"runId": uuid7(parent["started_ns"], made["parent_run"])},
             "job": {"namespace": NAMESPACE + made["world_id"], "name": each.trigger["actor"]["id"]},
         }
     return {

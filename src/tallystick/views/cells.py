@@ -16,7 +16,15 @@ from tallystick.kernel.pins import known_workflow
 from tallystick.kernel.quiescence import lifecycle_of
 from tallystick.kernel.world import World
 from tallystick.model.catalogue import Workflow
-from tallystick.model.cells import RESTING, RUNNING, CellId
+from tallystick.model.cells import (
+    COMPLETED,
+    FAILED,
+    RESTING,
+    RUNNING,
+    SUSPENDED,
+    WAITING,
+    CellId,
+)
 from tallystick.values import canon
 from tallystick.values.names import nearest
 from tallystick.views import pages, shown
@@ -24,6 +32,7 @@ from tallystick.views.pages import Page
 
 INFLIGHT_MAX: Final = 1000
 MAIL_MAX: Final = 100
+_STATUSES: Final = (RUNNING, WAITING, RESTING, COMPLETED, FAILED, SUSPENDED)
 _BETWEEN: Final = "!"  # sorts before every character of a name, so cursors sort as cells do
 
 
@@ -40,6 +49,8 @@ def cell_list(
     """A page of cells in brief."""
     page = (page or Page()).checked()
     wanted = wanted or CellFilter()
+    pages.known("status", wanted.status, _STATUSES)
+    known(world, wanted.workflow)
     items: list[dict[str, Any]] = []
     before = page.after
     for looked, (place, cell) in enumerate(places(world, page.after, wanted.workflow)):
@@ -50,6 +61,12 @@ def cell_list(
         if wanted.status in (None, row["status"]):
             items.append(row)
     return pages.listed(items, None, world.seq)
+
+
+def known(world: World, workflow: str | None) -> None:
+    """Refuse a filter by a workflow that nothing here is of."""
+    # Cells of a workflow that an upgrade took away are still there to be seen.
+    pages.known("workflow", workflow, {*world.cells, *world.active.catalogue.workflows})
 
 
 def places(
@@ -104,8 +121,14 @@ def status_of(world: World, cell: Cell) -> str:
 
 
 def cell_id(world: World, workflow: str, key_text: str) -> CellId:
-    """The cell that a name and the text of a key mean; refuses an unknown workflow."""
+    """The cell that a name and the text of a key mean; refuses an unknown workflow.
+
+    A workflow that an upgrade took away is known by the cells that it left.
+    """
     found = world.active.catalogue.workflows.get(workflow)
+    if found is None and workflow in world.cells:
+        idents = [CellId(workflow, key) for key in shown.key_guesses(key_text)]
+        return next((ident for ident in idents if world.cell(ident) is not None), idents[0])
     if found is None:
         raise UnknownName(
             f"no workflow {workflow} in the active manifest",

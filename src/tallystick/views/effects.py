@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected, UnknownName
 from tallystick.kernel.fold_flows import QUEUED
-from tallystick.kernel.parts import OWN_HOLDS, Intent
+from tallystick.kernel.parts import UNSENT, Intent, is_unsent
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed
@@ -204,9 +204,10 @@ class Settlements:
     def _hold(self, kind: str, modes: dict[str, Any], seq: int) -> None:
         for halves in self.known.values():
             mode = modes.get(halves.asked.effect, modes["*"])
-            own = halves.hold is not None and halves.hold["kind"] in OWN_HOLDS
-            if halves.receipt is None and mode == "suspend" and not own:
-                halves.hold = {"kind": kind, "since_seq": seq, "detail": None}
+            asked = halves.hold is not None and halves.hold["kind"] == "approval"
+            if halves.receipt is None and mode == "suspend" and not asked:
+                detail = dict(UNSENT) if is_unsent(halves.hold) else None
+                halves.hold = {"kind": kind, "since_seq": seq, "detail": detail}
 
     def rows(self, wanted: EffectFilter | None = None) -> Iterator[dict[str, Any]]:
         """Rows in the order in which the effects were asked for."""

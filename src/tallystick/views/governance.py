@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from tallystick.authority.flow import Flow
 from tallystick.errors import UnknownName
 from tallystick.kernel.parts import Cell
-from tallystick.kernel.proposals import Proposal
+from tallystick.kernel.proposals import APPROVED, FINAL, SHADOWED, STALE, SUBMITTED, Proposal
 from tallystick.kernel.propose import rules_in_force, standing
 from tallystick.kernel.world import World
 from tallystick.values import canon
-from tallystick.views.pages import LIMIT_MAX, Page, listed, number_cursor
+from tallystick.views.pages import LIMIT_MAX, Page, known, listed, number_cursor
 from tallystick.views.shown import key_json
+
+STATES: Final = (SUBMITTED, SHADOWED, APPROVED, STALE, *FINAL)
 
 
 def proposal_list(world: World, page: Page, status: str | None = None) -> dict[str, Any]:
     """Proposals in the order they came, with where each stands now."""
     page.checked()
+    known("state", status, STATES)
     after = 0 if page.after is None else number_cursor(page.after)
     rows = [_brief(world, one) for one in world.proposals if int(one.id[2:]) > after]
     found = [row for row in rows if status is None or row["state"] == status]

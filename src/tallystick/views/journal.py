@@ -116,11 +116,12 @@ def rows(
 
 
 class RowFilter(NamedTuple):
-    """Which rows a list shows: by kind, by cell, by intent; an empty filter shows all."""
+    """Which rows a list shows: by kind, cell, intent, workflow; an empty filter shows all."""
 
     kind: str | None = None
     cell: CellId | None = None
     intent: bytes | None = None
+    workflow: str | None = None
 
     def passes(self, record: Record) -> bool:
         """True when the record is wanted."""
@@ -128,6 +129,8 @@ class RowFilter(NamedTuple):
             return False
         if self.intent is not None and getattr(record, "intent", None) != self.intent:
             return False
+        if self.workflow is not None:
+            return any(cell.workflow == self.workflow for cell in touched(record))
         return self.cell is None or touches(record, self.cell)
 
 

@@ -7,14 +7,18 @@ A filtered page looks at a bounded number of entries: it may be short, or empty,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Rejected
+from tallystick.values.names import nearest
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
 LOOKED_MAX: Final = 2000
 BYTES_MAX: Final = 768 * 1024
+_FEW: Final = 20  # words are told all; of more, the one that was perhaps meant
+_MANY: Final = 50
 
 
 class Page(NamedTuple):
@@ -43,6 +47,32 @@ class Page(NamedTuple):
 def listed(items: list[Any], following: str | None, as_of: int) -> dict[str, Any]:
     """The one shape of a list."""
     return {"items": items, "next": following, "as_of": as_of}
+
+
+def cut(rows: Sequence[Mapping[str, Any]], page: Page, name: str, as_of: int) -> dict[str, Any]:
+    """A page of rows that are in their order; the cursor is a field that no two rows share."""
+    begin = 0
+    if page.after is not None:
+        places = (place for place, row in enumerate(rows, 1) if str(row[name]) == page.after)
+        begin = next(places, 0)
+        if not begin:
+            raise bad_cursor(page.after)
+    items = list(rows[begin : begin + page.limit])
+    more = begin + len(items) < len(rows)
+    return listed(items, str(items[-1][name]) if more else None, as_of)
+
+
+def known(name: str, given: str | None, words: Iterable[str]) -> str | None:
+    """What a list is filtered by; refuses a word that nothing has: its list would be empty."""
+    of = sorted(words)
+    if given is None or given in of:
+        return given
+    raise Rejected(
+        f"nothing has the {name} {given[:200]!r}",
+        code="request.bad_query",
+        where={"path": f"?{name}", "got": given[:200]},
+        hint=(len(of) > _FEW and nearest(given, of)) or f"use one of {', '.join(of[:_MANY])}",
+    )
 
 
 def bad_cursor(given: str) -> Rejected:

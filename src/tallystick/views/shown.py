@@ -8,7 +8,8 @@ Numbers inside documents follow the sugar lens: text where a reader of JSON migh
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from contextlib import suppress
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical, SchemaMismatch, TallyError
@@ -101,6 +102,16 @@ def key_bytes(workflow: Workflow, text: str) -> bytes:
             return workflow.key.admit(parse_json(text), "sugar").bytes
         except TallyError:
             raise why from None
+
+
+def key_guesses(text: str) -> list[bytes]:
+    """The keys that a text may mean where no schema says how keys are spelled any more."""
+    values: list[Any] = [text]
+    with suppress(TallyError):
+        values.append(parse_json(text))
+    with suppress(ValueError):
+        values.append(b64decode(text, validate=True))
+    return [canon.encode(value) for value in values] + [b""] * (text in (UNKEYED, ""))
 
 
 # ---- records --------------------------------------------------------------------------------
