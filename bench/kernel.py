@@ -64,7 +64,7 @@ class Loop:
     def flush(self) -> None:
         """One append for the group; its blobs are durable with it."""
         driver = self.rig.driver
-        blobs = driver.blobs.taken()
+        blobs = driver.blobs.taken(len(self._frames), whole=False)
         (head,) = driver.journal.append(Append(self.world.id, self._frames, driver.head, blobs))
         driver.blobs.forget(blobs)
         driver.head = head  # type: ignore[assignment]  # there is no other writer

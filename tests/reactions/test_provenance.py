@@ -261,6 +261,16 @@ def test_s50_openlineage_events_validate(played: Played) -> None:
     assert all(kinds == ["START", "COMPLETE"] for kinds in by_run.values())
 
 
+def test_s50_a_parent_facet_names_a_run_that_is_exported(played: Played) -> None:
+    """S50, V4: a run is called alike where it is told of itself and where a child names it."""
+    events = [event for row in rows_of(played) for event in attest.openlineage(row)]
+    told = {(event["run"]["runId"], event["job"]["name"]) for event in events}
+    facets = [event["run"]["facets"].get("parent") for event in events]
+    parents = {(each["run"]["runId"], each["job"]["name"]) for each in facets if each is not None}
+    assert parents
+    assert parents <= told
+
+
 @pytest.mark.clause("F-06")
 def test_s50_prov_parses(played: Played) -> None:
     """S50: PROV-JSON is read by the public library with its entities, activities and agents."""

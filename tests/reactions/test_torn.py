@@ -54,7 +54,11 @@ class Left:
 async def _leave(folder: Path) -> Left:
     # The log grows as it does under load: nobody brings it home while the story is told, nor fills
     # it ahead of the commits (`tests/journal/test_log_ready.py` cuts one that is).
-    with planted(Writer, "_tidy", _nothing), planted(Writer, "_lengthen", _nothing):
+    with (
+        planted(Writer, "_tidy", _nothing),
+        planted(Writer, "_home", _nothing),
+        planted(Writer, "_lengthen", _nothing),
+    ):
         return await _live(folder)
 
 
