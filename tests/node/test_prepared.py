@@ -131,6 +131,33 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.invariant("I42")
+def test_a_rest_that_just_ended_wakes_the_engine(tmp_path: Path) -> None:
+    """AT-32: a rest that ends between two looks at the clock is not slept over for ever."""
+
+    async def main() -> None:
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await send(node, world, 0, 100)
+            assert await node.quiet(world, 60_000)
+            engine, hosted = node.engine, node.engine.worlds[world]
+
+            def dozes() -> list[float | None]:
+                calm = engine._doze_s()
+                engine._snaps._rhythm = engine._snaps._rhythm._replace(snapshot_every=10)
+                hosted.parts_after_ns = time.monotonic_ns() - 1
+                over = engine._doze_s()
+                hosted.rests_until_ns = time.monotonic_ns() + 10**9
+                return [calm, over, engine._doze_s()]
+
+            calm, over, rests = await node.on_kernel(dozes)
+            assert calm is None, "no snapshot is due, and nothing else is"
+            assert over is not None and over < 0.01
+            assert rests is not None and 0.5 < rests < 1.1
+
+    asyncio.run(main())
+
+
 async def early(folder: Path) -> list[int]:
     """Prepare all of a snapshot: how many of its nodes wait, before and after three commits."""
     async with running(config(folder, node={"snapshot_every": 100_000}), Bank()) as node:

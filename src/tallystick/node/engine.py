@@ -300,9 +300,9 @@ class Engine:
             return None
         waits = [_AGAIN_NS] if self.stopped() else []
         for hosted in self.worlds.values():
-            rest_ns = self._snaps.rest_ns(hosted)
-            if rest_ns:
-                waits.append(rest_ns)
+            wait_ns = self._snaps.wait_ns(hosted)
+            if wait_ns is not None:
+                waits.append(wait_ns)
             due = None if hosted.driver.stands else awaited_ns(hosted.driver.world)
             if due is not None:
                 now = hosted.driver.clock.sample().now_ns

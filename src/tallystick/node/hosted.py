@@ -121,7 +121,9 @@ class Hosted:
 
     def lacks(self, records: int) -> bool:
         """True when so many records stand behind the newest snapshot and one may be taken."""
+        return self.behind(records) and time.monotonic_ns() >= self.rests_until_ns
+
+    def behind(self, records: int) -> bool:
+        """True when so many records stand behind the newest snapshot, now or after a rest."""
         world = self.driver.world
-        if world.seq - self.snapped < records or world.frozen:
-            return False
-        return time.monotonic_ns() >= self.rests_until_ns
+        return world.seq - self.snapped >= records and not world.frozen

@@ -59,10 +59,17 @@ class Snapping:
         times = 1 if len(hosted.driver.ingress) > rhythm.flood else rhythm.overdue
         return hosted.lacks(rhythm.snapshot_every * times) and self._hands.may(hosted)
 
-    def rest_ns(self, hosted: Hosted) -> int:
-        """How long a snapshot that is due rests still; 0 when none does."""
-        left_ns = hosted.parts_after_ns - time.monotonic_ns()
-        return left_ns if left_ns > 0 and hosted.lacks(self._rhythm.snapshot_every) else 0
+    def wait_ns(self, hosted: Hosted) -> int | None:
+        """How long until a snapshot that is due may go on; None when nobody waits for one.
+
+        A rest that is over is no time and not None: whoever sleeps has to be woken for it.
+        """
+        if hosted.driver.ingress or not hosted.behind(self._rhythm.snapshot_every):
+            return None
+        if not self._hands.may(hosted):
+            return None
+        rests_ns = max(hosted.parts_after_ns, hosted.rests_until_ns)
+        return max(0, rests_ns - time.monotonic_ns())
 
     def prepare(self) -> None:
         """Do a part of the snapshots that come next while a commit syncs."""
