@@ -40,8 +40,10 @@ class Pinned:
         self.plans.append((made.root, list(self.store.delta), self.seq))
         self.store.mark(self.seq)
 
-    def promote(self) -> None:
+    def promote(self, *, clean: bool = True) -> None:
         self.store.promote(*self.plans.pop(0))
+        while clean and self.store.clean(2):
+            pass
 
     def root(self) -> bytes:
         return self.store.written().root
@@ -101,6 +103,30 @@ def test_entries_touched_between_plan_and_promote_stay_dirty() -> None:
 
 
 @pytest.mark.invariant("I20")
+def test_what_is_clean_leaves_memory_little_by_little() -> None:
+    """AT-32: a snapshot that became durable holds nobody up, and what is touched stays dirty."""
+    pinned = Pinned()
+    for path in PATHS:
+        pinned.store.put(path, path[:1])
+    pinned.take()
+    pinned.promote(clean=False)
+    assert len(pinned.store.delta) == 6
+    assert pinned.store.clean(2)
+    assert set(pinned.store.delta) == set(PATHS[2:])
+    pinned.store.put(PATHS[3], b"new")
+    pinned.store.remove(PATHS[4])
+    assert pinned.store.edit(PATHS[5]) == PATHS[5][:1]
+    assert not pinned.store.clean(9)
+    assert pinned.store.delta == {PATHS[3]: b"new", PATHS[4]: None, PATHS[5]: PATHS[5][:1]}
+    model = {path: path[:1] for path in PATHS} | {PATHS[3]: b"new"}
+    del model[PATHS[4]]
+    assert pinned.root() == root_of(model)
+    pinned.take()
+    pinned.promote()
+    assert not pinned.store.delta
+
+
+@pytest.mark.invariant("I20")
 def test_two_snapshots_on_their_way() -> None:
     """I20: what is touched between or after two plans survives both promotions."""
     pinned = Pinned()
@@ -121,7 +147,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(PATHS), st.binary(min_size=1, max_size=2)),
         st.tuples(st.sampled_from(["remove", "edit", "get"]), st.sampled_from(PATHS)),
-        st.tuples(st.sampled_from(["take", "promote"])),
+        st.tuples(st.sampled_from(["take", "promote", "clean"])),
     ),
     max_size=40,
 )
@@ -142,7 +168,9 @@ def step(pinned: Pinned, model: dict[bytes, bytes], each: tuple[Any, ...]) -> No
         case ("take",):
             pinned.take()
         case ("promote",) if pinned.plans:
-            pinned.promote()
+            pinned.promote(clean=False)
+        case ("clean",):
+            pinned.store.clean(1)
 
 
 @pytest.mark.invariant("I20")
@@ -198,9 +226,14 @@ class Dated:
             self.calendar.promote(*each)
         self.planned.clear()
 
+    def clean(self) -> None:
+        while self.calendar.clean(2):
+            pass
+
     def snapshot(self) -> None:
         self.plan()
         self.land()
+        self.clean()
 
     def reopened(self) -> Calendar:
         return Calendar(Nodes(self.shelf), self.calendar.store.root)
@@ -209,7 +242,7 @@ class Dated:
 DATES = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["add", "remove"]), st.integers(0, 50), st.sampled_from(PATHS)),
-        st.tuples(st.sampled_from(["plan", "land"]), st.just(0), st.just(b"")),
+        st.tuples(st.sampled_from(["plan", "land", "clean"]), st.just(0), st.just(b"")),
         st.tuples(st.just("due"), st.integers(0, 60), st.just(b"")),
     ),
     max_size=60,
@@ -234,6 +267,8 @@ def test_a_calendar_is_a_sorted_list(steps: list[tuple[str, int, bytes]], chunk:
             dated.plan()
         elif verb == "land":
             dated.land()
+        elif verb == "clean":
+            dated.calendar.clean(1)
         due = sorted(each for each in model if each[0] <= at)
         assert dated.calendar.due(at, 100) == due
         assert dated.calendar.due(at, 2) == due[:2]

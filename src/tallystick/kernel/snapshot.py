@@ -54,6 +54,8 @@ def take(world: World, given: TakeSnapshot) -> Frame:
             code="snapshot.busy",
             hint="let the world advance until nothing is ready",
         )
+    while clean(world, RECENT_KEPT):
+        pass  # what the one before has made clean is no part of this one
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     plan = plan_of(world, draft.blobs)
@@ -83,6 +85,8 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
     Its nodes go to `put`, which lets the world read them; until a snapshot names them only the
     world knows of them.
     """
+    if clean(world, most):
+        return True  # else it would be written once more
     for store in world.stores().values():
         made = store.prepare(most, least, hurry=hurry)
         if made is not None:
@@ -161,7 +165,7 @@ def _upgrades(world: World) -> dict[str, int]:
 
 
 def promote(world: World, plan: Plan) -> None:
-    """The snapshot is durable: what it covers and was not touched since is clean."""
+    """The snapshot is durable: what it covers and was not touched since is clean, see `clean`."""
     seq = plan.seq + 1  # of its record, where `fold` has marked the stores
     for name, store in world.stores().items():
         root = plan.roots.get(name, EMPTY)
@@ -176,6 +180,22 @@ def promote(world: World, plan: Plan) -> None:
     world.nodes.keep(plan.branches)
     world.resident.clear()
     world.resident_bytes = 0
+    world.unclean = True
+
+
+def clean(world: World, most: int) -> bool:
+    """Let go of some of what the last snapshot has made clean; False when nothing is left.
+
+    At most so many entries of each store. What a world is does not change by it, only where it is.
+    """
+    if not world.unclean:
+        return False
+    rest = (world.intents, world.keyed, world.fence, *world.cells.values())
+    for each in (world.timers, world.expiry, *rest):
+        if each.clean(most):
+            return True
+    world.unclean = False
+    return False
 
 
 def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None = None) -> World:

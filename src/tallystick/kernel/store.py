@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from tallystick.kernel.index import EMPTY, Nodes, lookup, scan, tails
@@ -48,6 +48,8 @@ class Store(Generic[T]):
 
     __slots__ = (
         "_absent",
+        "_clean_keys",
+        "_clean_seq",
         "_decode",
         "_encode",
         "_hot",
@@ -86,6 +88,9 @@ class Store(Generic[T]):
         # Since the last mark: key -> the mark that it was touched after.
         self._touched: dict[bytes, int] | None = None
         self._marked = 0
+        # What the last snapshot covers and is still in the delta, and where that was recorded.
+        self._clean_keys: list[bytes] = []
+        self._clean_seq = 0
         self.root = root
         self._presence = Presence(whole=root == EMPTY) if filtered else None
         self._absent: bytes | None = None  # the last key that the index did not have
@@ -251,20 +256,38 @@ class Store(Generic[T]):
     def promote(self, root: bytes, keys: list[bytes], seq: int) -> None:
         """The snapshot recorded at `seq` is durable: what was not touched since is clean.
 
+        It leaves the delta with `clean`, some at a time: thousands at once would hold up who asks.
+        Until then it is read there, and is what the index holds too.
         Snapshots become durable in their order; a later one may have been marked already.
         """
-        touched = self._touched or {}
+        self.clean(len(self._clean_keys))
+        if self._touched is None:
+            self.mark(seq)  # what is touched before it is cleaned is dirty
         self.root = root
         self._absent = self.ahead = None
         self._merged.clear()
         self._round.clear()
         self._rounds = 0
-        for key in keys:
-            if key in self.delta and touched.get(key, -1) < seq:
-                entry = self.delta.pop(key)
+        self._clean_keys, self._clean_seq = keys[::-1], seq
+        self._forget_touched()
+
+    def clean(self, most: int) -> bool:
+        """Let so many entries go that the last snapshot has made clean; False when none is left."""
+        keys = self._clean_keys
+        if not keys:
+            return False
+        delta, touched, seq = self.delta, self._touched or {}, self._clean_seq
+        for key in keys[: -most - 1 : -1]:
+            if key in delta and touched.get(key, -1) < seq:
+                entry = delta.pop(key)
                 if entry is not None:
                     self._keep(key, entry)
-        if self._marked <= seq:
+        del keys[-most:]
+        self._forget_touched()
+        return bool(keys)
+
+    def _forget_touched(self) -> None:
+        if not self._clean_keys and self._marked <= self._clean_seq:
             self._touched = None
 
     def entries(self, after: bytes = b"") -> Iterator[tuple[bytes, T]]:
@@ -313,13 +336,14 @@ class Calendar:
     Promoted entries are loaded in chunks, so a million parked timers cost no memory.
     """
 
-    __slots__ = ("_chunk", "_cursor", "_heap", "store")
+    __slots__ = ("_chunk", "_cursor", "_far", "_heap", "store")
 
     def __init__(self, nodes: Nodes, root: bytes = EMPTY, chunk: int = CHUNK) -> None:
         self._chunk = chunk
         self.store: Store[bytes] = Store(nodes, _same, _same, root=root)
         self._heap: list[bytes] = []
         self._cursor: bytes | None = b"" if root != EMPTY else None
+        self._far = False  # what is far off may be in memory without need
 
     def twin(self) -> Calendar:
         """A calendar with the same entries."""
@@ -328,6 +352,7 @@ class Calendar:
         made.store = self.store.twin(_same)
         made._heap = list(self._heap)  # noqa: SLF001 - of its own kind
         made._cursor = self._cursor  # noqa: SLF001 - of its own kind
+        made._far = False  # noqa: SLF001 - of its own kind
         return made
 
     def add(self, due_ns: int, ident: bytes) -> None:
@@ -370,12 +395,25 @@ class Calendar:
         return found
 
     def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
-        """As for a store; what is clean now and far off leaves memory, to be loaded when near."""
-        before = self.store.delta
-        heap = sorted(path for path in self._heap if before.get(path, b"") is not None)
+        """As for a store; what is struck out leaves memory, and so does what is far off, later."""
+        struck = self.store.delta
+        self._heap = [path for path in self._heap if struck.get(path, b"") is not None]
+        heapify(self._heap)
         self.store.promote(root, paths, seq)
+        self._far = True
+
+    def clean(self, most: int) -> bool:
+        """As for a store; at the end, what is clean and far off is left to be loaded when near."""
+        if self.store.clean(most):
+            return True
+        if self._far:
+            self._far = False
+            self._leave_far()
+        return False
+
+    def _leave_far(self) -> None:
         # All that the index holds up to the cursor is in the heap, so it may move back freely.
-        kept = _CHUNKS * self._chunk
+        heap, kept = sorted(self._heap), _CHUNKS * self._chunk
         if len(heap) > kept and (self._cursor is None or heap[kept] < self._cursor):
             self._cursor = heap[kept]
         if self._cursor is not None:

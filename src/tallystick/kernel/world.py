@@ -116,6 +116,7 @@ class World:
         # The sizes of dirty states in memory, oldest first, so that spilling needs no search.
         self.resident: dict[CellId, int] = {}
         self.resident_bytes = 0
+        self.unclean = False  # the stores still hold what the last snapshot has made clean
 
     def mount(self, roots: dict[str, bytes]) -> None:
         """Point every store at the roots of a snapshot; missing ones are empty."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tallystick.model.bundle_python import LANE
 from tallystick.modules.lint_reducers import asked, cells_named
 from tallystick.modules.lint_tree import FlowSite, Function, Program, called_name, read_program
+from tallystick.modules.parse import parsed
 from tallystick.modules.source import app_of
 from tallystick.values import canon, names
 from tallystick.values.schema import compatible
@@ -38,7 +39,7 @@ def fingerprint(files: Mapping[str, bytes]) -> Fingerprint:
     types = _types(files)
     for path in sorted(files):
         if path.endswith(".py"):
-            program = read_program(ast.parse(files[path], path))
+            program = read_program(parsed(files[path], path))
             for flow in program.flows:
                 made[flow.name] = _of(flow, program, types.get(flow.name, {}))
     return made
@@ -107,7 +108,7 @@ def _of(flow: FlowSite, program: Program, types: Mapping[str, Any]) -> dict[str,
 
 def _plain(node: ast.AST) -> str:
     """A node without what does not run: positions, docstrings and the decorator's options."""
-    copy: Any = ast.parse(ast.unparse(node)).body[0]
+    copy: Any = parsed(ast.unparse(node)).body[0]
     for part in ast.walk(copy):
         body = getattr(part, "body", None)
         if isinstance(part, Function | ast.ClassDef) and isinstance(body, list) and len(body) > 1:

@@ -12,7 +12,6 @@ The lane finds mistakes; it does not stop an attacker (D14).
 
 from __future__ import annotations
 
-import ast
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -25,6 +24,7 @@ from tallystick.modules.lane_rewrite import OWN, TICK, rewrite
 from tallystick.modules.lane_rules import Rules, facade, rules_of
 from tallystick.modules.lane_runtime import LaneStop, Meter, builtins_of, owner_of, runtime_of
 from tallystick.modules.lane_turned import TURNED
+from tallystick.modules.parse import parsed
 from tallystick.workflow.bundle import Bundle
 
 LOAD_FUEL: Final = 10_000_000
@@ -63,7 +63,7 @@ def compiled(
 ) -> types.CodeType:
     """The code of one file; refuses what does not parse and what leaves the lane."""
     try:
-        tree = ast.parse(source, path)
+        tree = parsed(source, path)
     except (SyntaxError, ValueError) as why:
         line = getattr(why, "lineno", None) or 0
         where = {"path": path, "line": line}

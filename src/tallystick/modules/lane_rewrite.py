@@ -10,6 +10,7 @@ import ast
 from typing import Any, Final
 
 from tallystick.modules.lane_check import CAPPED
+from tallystick.modules.parse import parsed
 
 TICK: Final = "@t"
 EACH: Final = "@each"
@@ -94,8 +95,8 @@ class _Rewriter(ast.NodeTransformer):
         if guard is None:
             return self._owned(node)
         # Evaluated twice for `a.b *= c` and `a[i] *= c`: reading has no effect in the lane.
-        read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
-        product = _call(guard, self.visit(read), node.value)
+        read: Any = parsed(ast.unparse(node.target)).body[0]
+        product = _call(guard, self.visit(read.value), node.value)
         return _at(ast.Assign([node.target], product), node)
 
     def _owned(self, node: ast.AugAssign) -> Any:
@@ -104,9 +105,9 @@ class _Rewriter(ast.NodeTransformer):
         once = any(isinstance(each, calls) for each in ast.walk(node.target))
         if not isinstance(node.op, _ALGEBRA) or _is_plain(node.value) or once:
             return node
-        read: Any = ast.parse(ast.unparse(node.target), mode="eval").body
-        target: Any = ast.parse(f"{ast.unparse(node.target)} = 0").body[0]
-        return [node, _at(ast.Assign(target.targets, _at(_call(OWN, read), node)), node)]
+        read: Any = parsed(ast.unparse(node.target)).body[0]
+        target: Any = parsed(f"{ast.unparse(node.target)} = 0").body[0]
+        return [node, _at(ast.Assign(target.targets, _at(_call(OWN, read.value), node)), node)]
 
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)

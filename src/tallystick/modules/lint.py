@@ -24,6 +24,7 @@ from tallystick.modules.lint_fields import field_sites
 from tallystick.modules.lint_names import undefined
 from tallystick.modules.lint_place import place_of
 from tallystick.modules.lint_tree import Program, Site, read_program
+from tallystick.modules.parse import parsed
 from tallystick.modules.source import app_of
 from tallystick.workflow import outside
 from tallystick.workflow.build import build
@@ -85,7 +86,7 @@ def lint(files: Mapping[str, bytes]) -> list[LintFinding]:
         if not path.endswith(".py"):
             continue
         try:
-            trees[path] = ast.parse(files[path], path)
+            trees[path] = parsed(files[path], path)
         except (SyntaxError, ValueError) as why:
             line = getattr(why, "lineno", None) or 0
             found.append(LintFinding("TL105", path, line, f"does not parse: {why}", _UNREADABLE))
@@ -105,7 +106,7 @@ def infer(files: Mapping[str, bytes]) -> list[Inferred]:
     made: list[Inferred] = []
     for path in sorted(files):
         if path.endswith(".py"):
-            program = read_program(ast.parse(files[path], path))
+            program = read_program(parsed(files[path], path))
             for flow in program.flows:
                 reach = program.reach(flow)
                 asked = lint_reducers.asked(reach, program)
@@ -198,7 +199,7 @@ def _loading(files: Mapping[str, bytes]) -> Iterator[LintFinding]:
 def _values(files: Mapping[str, bytes], space: Space) -> Iterator[LintFinding]:
     """What the code says about fields and values, beside the classes that it has defined."""
     for path in sorted(space.paths()):
-        tree = ast.parse(files[path], path)
+        tree = parsed(files[path], path)
         module = space.modules[module_of(path)]
         for site in field_sites(tree, read_program(tree), vars(module)):
             yield LintFinding(site.code, path, site.line, site.message, site.hint)

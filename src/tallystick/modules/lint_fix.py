@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tallystick.modules.lint_reducers import asked, cells_named
 from tallystick.modules.lint_tree import OUTSIDE, FlowSite, Program, read_program
+from tallystick.modules.parse import parsed
 
 _KIT: Final = "tallystick"
 
@@ -28,7 +29,7 @@ def fixed(files: Mapping[str, bytes]) -> dict[str, bytes]:
     for path, source in sorted(files.items()):
         if path.endswith(".py"):
             try:
-                tree = ast.parse(source, path)
+                tree = parsed(source, path)
             except (SyntaxError, ValueError):
                 continue
             after = _inserted(source, _inserts(source, tree))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tallystick.errors import BadDefinition
 from tallystick.modules.lint_tree import Function
+from tallystick.modules.parse import parsed
 
 
 def place_of(files: Mapping[str, bytes], why: BadDefinition) -> tuple[str, int]:
@@ -16,7 +17,7 @@ def place_of(files: Mapping[str, bytes], why: BadDefinition) -> tuple[str, int]:
     for path in sorted(files) if named is None else [named]:
         if not path.endswith(".py"):
             continue
-        line = said.get("line") or _line_of(ast.parse(files[path]), why)
+        line = said.get("line") or _line_of(parsed(files[path]), why)
         if line:
             return path, int(line)
     return named or min(files), 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.errors import DiskFull, JournalCorrupt, NotOwner, TallyError
 from tallystick.journal.base import Append, Appender, Full, Head, Outcome, SnapshotRow
@@ -36,6 +36,8 @@ from tallystick.node.clock import Clock
 from tallystick.node.jobs import Published, job_of
 from tallystick.node.points import Points
 from tallystick.values import canon
+
+CLEANED: Final = 64  # entries of a store that a snapshot has made clean leave memory at a time
 
 
 class Deferred(NamedTuple):
@@ -298,6 +300,7 @@ class Driver:
             (outcome,) = self.journal.append(cut.append)
             head = _durable(self.world.id, outcome)
         self.committed(cut, head)
+        snapshot.clean(self.world, CLEANED)
         return True
 
     def release(self, cut: Cut) -> None:
@@ -382,6 +385,8 @@ class Driver:
         self.run_until_idle()
         ticket = self.offer(TakeSnapshot(self.clock.sample()))
         self.run_until_idle()
+        while snapshot.clean(self.world, CLEANED):
+            pass
         return ticket
 
     def resume(self) -> None:

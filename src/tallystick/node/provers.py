@@ -64,6 +64,8 @@ class Hand:
         await self._listening
         await self.process.wait()
         self.process.stdin.close()
+        with suppress(ConnectionError):
+            await self.process.stdin.wait_closed()  # else an order that it did not take is told again
 
     async def _put(self, order: bytes) -> None:
         assert self.process.stdin is not None, "it is a pipe"

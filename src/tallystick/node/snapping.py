@@ -11,14 +11,14 @@ Called on the kernel's thread alone.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt
 from tallystick.kernel.inputs import TakeSnapshot
-from tallystick.node.driver import Driver, Ticket
+from tallystick.kernel.snapshot import clean
+from tallystick.node.driver import CLEANED, Driver, Ticket
 from tallystick.node.hosted import Hosted
 from tallystick.node.writer import Rhythm
 
@@ -72,10 +72,12 @@ class Snapping:
         return max(0, rests_ns - time.monotonic_ns())
 
     def prepare(self) -> None:
-        """Do a part of the snapshots that come next while a commit syncs."""
+        """Do a part of the snapshots that come next while a commit syncs, or of the last ones."""
         now_ns = time.monotonic_ns()
         for hosted in self._worlds.values():
             hosted.look_busy(now_ns)
+            if clean(hosted.driver.world, CLEANED):
+                continue
             rested = hosted.parts_after_ns <= now_ns
             near = rested and hosted.lacks(self._rhythm.snapshot_every * 3 // 4)
             if near and self._hands.may(hosted):
@@ -88,8 +90,6 @@ class Snapping:
         driver = hosted.driver
         self._hands.handled(driver, Ticket(TakeSnapshot(driver.clock.sample())))
         hosted.snapped = driver.world.seq
-        if self._hands.calm():
-            gc.collect(1)  # nobody waits for it
         return True
 
     def _prepared(self, hosted: Hosted, least: int) -> bool:
