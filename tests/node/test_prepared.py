@@ -108,7 +108,10 @@ def test_a_snapshot_in_one_commit_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.invariant("I42")
 def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
-    """AT-32: a part is followed by a rest three times as long, unless the snapshot is overdue."""
+    """AT-32: a part is followed by a rest three times as long, or as long once one is due.
+
+    One that is overdue rests no more.
+    """
 
     async def main() -> None:
         async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
@@ -117,9 +120,16 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
             assert await node.quiet(world, 60_000)
             snaps, hosted = node.engine._snaps, node.engine.worlds[world]
 
+            def rests(*, due: bool) -> float:
+                """How many times as long as the part is the rest."""
+                begun_ns = time.monotonic_ns()
+                assert hosted.prepared(16, 16, due=due, hurry=False)
+                ended_ns = time.monotonic_ns()
+                return (hosted.parts_after_ns - ended_ns) / (ended_ns - begun_ns)
+
             def part() -> tuple[bool, bool, bool]:
                 before_ns = time.monotonic_ns()
-                assert hosted.prepared(16, 16, hurry=False)
+                assert 0.5 < rests(due=True) <= 1 < 2 < rests(due=False) <= 3
                 rest_ns = hosted.parts_after_ns - time.monotonic_ns()
                 snaps._rhythm = snaps._rhythm._replace(snapshot_every=10)
                 due = snaps.due(hosted), snaps.overdue(hosted)

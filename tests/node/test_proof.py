@@ -52,7 +52,7 @@ def test_snapshots_are_taken_and_signed_under_load(tmp_path: Path) -> None:
         settings = config(tmp_path, node={"snapshot_every": 100})
         async with running(settings, Bank()) as node:
             world = await node.create("main", orders.bundle())
-            for i in range(60):
+            for i in range(160):
                 await node.offer(world, placed(node, f"o-{i}"))
             assert await node.quiet(world, 60_000)
             while not await node.read(lambda reader: reader.checkpoints(world)):  # noqa: ASYNC110 - no event

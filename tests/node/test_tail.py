@@ -48,7 +48,7 @@ async def _tails(node: Node, world: str) -> list[int]:
 def test_a_flood_does_not_put_off_snapshots(tmp_path: Path, overdue: int, flood: int) -> None:
     """W10, AT-31: under a flood the tail stays a small part of the journal.
 
-    A snapshot is overdue after twice its interval, and at once while many wait in the lane.
+    A snapshot is overdue after some times its interval, and at once while many wait in the lane.
     The control waits for a calm moment a thousand intervals long, and then it does not.
     """
 

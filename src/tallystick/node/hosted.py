@@ -18,6 +18,7 @@ _LONG: Final = 1_000
 # Of a snapshot on its way.
 _WAITING: Final = 4  # so many blobs for each entry of a part wait for a commit: a part or two
 _RESTS: Final = 3  # so many times as long as a part is the rest after it: who asks meets one part
+_RESTS_DUE: Final = 1  # of a snapshot that is due: it has to end before it is overdue
 _HASTE: Final = 16  # so many times larger is a part of a snapshot that is overdue
 _CROWD: Final = 1024  # so many blobs of one that is overdue: a flood would outrun the disk
 
@@ -103,7 +104,7 @@ class Hosted:
             self.busy_ns = now_ns
         self._seen = seq
 
-    def prepared(self, part: int, least: int, *, hurry: bool) -> bool:
+    def prepared(self, part: int, least: int, *, due: bool, hurry: bool) -> bool:
         """Do the next part of a snapshot; False when there is none.
 
         While much of it waits for the disk, there is nothing to do.
@@ -116,7 +117,7 @@ class Hosted:
         put = blobs.put if hurry else blobs.put_early
         done = prepare(self.driver.world, part, least, put, hurry=hurry)
         now_ns = time.monotonic_ns()
-        self.parts_after_ns = now_ns + (now_ns - begun_ns) * (1 if least < part else _RESTS)
+        self.parts_after_ns = now_ns + (now_ns - begun_ns) * (_RESTS_DUE if due else _RESTS)
         return done
 
     def lacks(self, records: int) -> bool:

@@ -95,7 +95,8 @@ class Snapping:
     def _prepared(self, hosted: Hosted, least: int) -> bool:
         """Do the next part of a snapshot; False when there is none."""
         try:
-            return hosted.prepared(self._part(), least, hurry=self.overdue(hosted))
+            due = hosted.behind(self._rhythm.snapshot_every)
+            return hosted.prepared(self._part(), least, due=due, hurry=self.overdue(hosted))
         except JournalCorrupt as why:
             self._hands.stop(hosted.driver, why)
             return True

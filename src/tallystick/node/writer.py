@@ -42,7 +42,7 @@ class Rhythm(NamedTuple):
     max_wait_ns: int = 2_000_000
     snapshot_every: int = 10_000
     catchup_rate: int = 1_000
-    overdue: int = 2
+    overdue: int = 4
     flood: int = 64
     prepared: int = 16
 
