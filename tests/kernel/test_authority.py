@@ -385,6 +385,8 @@ def family(do: str = "wish", **caps: Any) -> Rig:
         CODE: lab_function(
             spawn=spawning(KID, do, caps or everything),
             deep=spawning(KID, "spawn", everything),
+            strip=spawning(KID, "wish", {}),
+            bid=spawning(KID, "wish", None),
             wish=wish,
         ),
         ("t/code@1", "kid"): lab_function(spawn=spawning(GRANDKID, "wish", everything), wish=wish),

@@ -1,5 +1,6 @@
 """Stores: delta over hot cache over index; what is dirty stays dirty until it is durable."""
 
+# tidy: a calendar keeps what a store promises.
 from __future__ import annotations
 
 from typing import Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tallystick.errors import NotOwner, Rejected, TallyError, Unavailable
 from tallystick.journal.index import FILE
 from tallystick.kernel.inputs import Operate
+from tallystick.node.calls import Call
 from tallystick.node.config import Config
 from tests import orders
 from tests.node.rig import Bank, config, phase, placed, running
@@ -174,5 +176,28 @@ def test_readers_who_leave_are_not_remembered(tmp_path: Path) -> None:
                 reader.cancel()
                 await asyncio.wait({reader})
             assert node.feed._channels[world].waiters == []
+
+    go(main())
+
+
+@pytest.mark.invariant("I42")
+def test_a_call_that_is_answered_is_no_cycle(tmp_path: Path) -> None:
+    """AT-32: what a caller waited with is gone with its answer, and not left to the collector."""
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await node.one(world, placed(node, "o-1"))
+            assert await node.quiet(world, 60_000)
+            gc.collect()
+            gc.disable()
+            try:
+                for number in range(50):
+                    await node.one(world, placed(node, f"p-{number}"))
+                assert await node.quiet(world, 60_000)
+                left = [each for each in gc.get_objects() if isinstance(each, Call)]
+            finally:
+                gc.enable()
+            assert len(left) <= 2, "one may be on its way"
 
     go(main())

@@ -88,6 +88,12 @@ def _start(
     if not created and not draft.takes_mail(ident, there, workflow.lifecycle):
         _fail(draft, opened, "conflict", "spawn.terminal", "the cell has ended already")
         return None
+    if not created and wanted["caps"] is not None:
+        # Neither may another cell take its authority away, nor would it do with more what this one
+        # meant for less.
+        message = "the cell is there and keeps what it may do: spawn it without caps"
+        _fail(draft, opened, "conflict", "spawn.has_caps", message)
+        return None
     caps = None
     if wanted["caps"] is not None:
         given = pass_on(draft.world, asking.cell, asking.workflow, wanted["caps"], opened.intent)

@@ -43,7 +43,7 @@ class Presence:
 
     def lacks(self, path: bytes) -> bool:
         """True when no entry has this path."""
-        if not self.knows(path):
+        if self._known is not None and not self.knows(path):
             return False
         return not self._holds(path[0] << 24 | path[1] << 16 | path[-2] << 8 | path[-1])
 

@@ -190,10 +190,10 @@ def clean(world: World, most: int) -> bool:
     """
     if not world.unclean:
         return False
-    rest = (world.intents, world.keyed, world.fence, *world.cells.values())
-    for each in (world.timers, world.expiry, *rest):
-        if each.clean(most):
-            return True
+    if world.timers.clean(most) or world.expiry.clean(most):
+        return True
+    if any(store.clean(most) for store in world.stores().values()):
+        return True
     world.unclean = False
     return False
 

@@ -68,6 +68,7 @@ class Store(Generic[T]):
         "root",
     )
 
+    # tidy: all that a store holds.
     def __init__(
         self,
         nodes: Nodes,

@@ -25,7 +25,8 @@ class Call:
 
     def told(self, ticket: Ticket) -> None:
         """One ticket is done; the caller wakes with the last one."""
-        del ticket
+        # Each holds the other: left so, thousands a second would wait for the collector.
+        ticket.waiter = None
         self._left -= 1
         if self._left:
             return

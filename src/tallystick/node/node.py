@@ -466,10 +466,8 @@ class Node:
     def released(self, parcel: Parcel) -> None:
         """Hand on what a commit let out: answers, intents, frames."""
         for ticket in parcel.answered:
-            # Each holds the other: left so, thousands a second would wait for the collector.
-            waiter, ticket.waiter = ticket.waiter, None
-            assert waiter is not None, "only tickets somebody waits for are told"
-            waiter.told(ticket)
+            assert ticket.waiter is not None, "only tickets somebody waits for are told"
+            ticket.waiter.told(ticket)
         dispatch = self.dispatch
         for ended, status in parcel.performed:
             self.outside.count(ended, status)

@@ -64,8 +64,9 @@ class Hand:
         await self._listening
         await self.process.wait()
         self.process.stdin.close()
+        # An order that it did not take would else be told again, as an exception nobody asked for.
         with suppress(ConnectionError):
-            await self.process.stdin.wait_closed()  # else an order that it did not take is told again
+            await self.process.stdin.wait_closed()
 
     async def _put(self, order: bytes) -> None:
         assert self.process.stdin is not None, "it is a pipe"
