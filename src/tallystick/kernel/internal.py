@@ -17,7 +17,7 @@ from tallystick.kernel.admit import Asking, Opened
 from tallystick.kernel.draft import DELETED, Draft
 from tallystick.kernel.emit import send_to
 from tallystick.kernel.grants import pass_on
-from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN
+from tallystick.kernel.parts import CALL, CANCEL, READ, SPAWN, Cell
 from tallystick.kernel.pins import catalogue_of, pinned_at
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import CellId
@@ -88,7 +88,7 @@ def _start(
     if not created and not draft.takes_mail(ident, there, workflow.lifecycle):
         _fail(draft, opened, "conflict", "spawn.terminal", "the cell has ended already")
         return None
-    if not created and wanted["caps"] is not None:
+    if wanted["caps"] is not None and not created and _has_its_own(there):
         # Neither may another cell take its authority away, nor would it do with more what this one
         # meant for less.
         message = "the cell is there and keeps what it may do: spawn it without caps"
@@ -110,6 +110,11 @@ def _start(
     event = (payload["schema"], payload["value"])
     send_to(draft, asking.workflow, asking.cell, event, target)
     return ident, created
+
+
+def _has_its_own(there: Cell | None) -> bool:
+    """True for a cell whose authority its manifest or an operator gave it, and no spawn."""
+    return there is not None and (there.caps is None or "beside" in there.caps)
 
 
 def _payload_fault(
