@@ -7,6 +7,7 @@ import sqlite3
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -93,12 +94,19 @@ def test_stamps_say_who_wrote_what_now_and_then(tmp_path: Path) -> None:
             assert stamp["run_id"] == run["run_id"]
             assert (await here.get("/stamps?path=in/a.txt"))["items"] == []
             assert (await here.get(f"/stamps?at={before}"))["items"] == []
+            here.write("in/a.txt", "three")
+            await here.scan()
+            whole = (await here.get("/stamps"))["items"]
+            assert len(whole) == 2
+            first = await here.get("/stamps?limit=1")
+            last = await here.get(f"/stamps?limit=1&after={quote(first['next'])}")
+            assert ([*first["items"], *last["items"]], last["next"]) == (whole, None)
             unwritten = await here.code("POST", "/stamps/adopt", {"path": "in/a.txt"})
             assert unwritten == (404, "stamp.unknown")
             told = await here.done("/stamps/adopt", {"path": "out/page.md"})
             assert (told["path"], told["verb"]) == ("out/page.md", "adopt")
-            (stamp,) = (await here.get("/stamps"))["items"]
-            assert stamp["state"] == "adopted"
+            states = {row["state"] for row in (await here.get("/stamps"))["items"]}
+            assert states == {"adopted"}
             await here.done("/stamps/forget", {"path": "out/page.md"})
             assert (await here.get("/stamps"))["items"] == []
 

@@ -134,6 +134,7 @@ LONG = {
     "gov ls": "--after c-9",
     "world diff main other": "--after c-9",
     "playbook show e-1 --events": "--after c-9",
+    "stamp ls": "--after c-9",
 }
 
 

@@ -167,7 +167,7 @@ def test_a_directory_that_is_added_again_is_watched_once(tmp_path: Path) -> None
         first = here.lookout
         again = await here.node.watching.add(here.world, here.folder, "me", shared=False)
         assert again == here.kept
-        assert here.node.watching.lookouts == {here.kept.workspace_id: first}
+        assert here.node.watching.lookouts == {here.kept.place: first}
 
     watched(tmp_path, main)
 

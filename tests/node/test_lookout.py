@@ -200,7 +200,8 @@ def test_two_workspaces_of_a_world_are_counted_apart(tmp_path: Path) -> None:
         gauges = here.node.metrics.text()
         assert f"{row} 1" in gauges
         for each in (here, other):
-            assert f'tally_reaction_queue_depth{{workspace="{each.kept.workspace_id}"}} 0' in gauges
+            labels = f'workspace="{each.kept.workspace_id}",world="{each.world}"'
+            assert f"tally_reaction_queue_depth{{{labels}}} 0" in gauges
 
     watched(tmp_path, main, copier=COPIER)
 
@@ -266,5 +267,32 @@ def test_a_shared_log_that_cannot_be_read_is_said_and_tried_again(tmp_path: Path
             log.rmdir()
             await asyncio.wait_for(here.lookout.scan(), 20)
             assert b"a.txt" in here.lookout.watcher.known
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_worlds_that_share_a_directory_both_watch_it(tmp_path: Path) -> None:
+    """08 section 3: each of them sees what changes, and one that leaves takes nothing along."""
+
+    async def run() -> None:
+        async with noded(tmp_path / "data") as node:
+            here = await scene(node, tmp_path / "ws", copier=COPIER)
+            other = await scene(node, tmp_path / "ws")
+            await here.add(shared=True)
+            await other.add(shared=True, trust=False)
+            assert here.kept.workspace_id == other.kept.workspace_id
+            here.write("in/a.txt", "1")
+            await here.scan()
+            assert len(await here.runs()) == 1
+            await other.lookout.scan()
+            assert b"in/a.txt" in other.lookout.watcher.known
+            await node.remove(node.name_of(other.world))
+            assert list(node.watching.lookouts) == [here.kept.place]
+            here.write("in/b.txt", "2")
+            await here.scan()
+            assert len(await here.runs()) == 2, "its writes go where they went before"
+            assert all(code is None for _, _, code in await here.outcomes())
+        async with noded(tmp_path / "data") as node:
+            assert list(node.watching.lookouts) == [here.kept.place]
 
     asyncio.run(asyncio.wait_for(run(), 60))

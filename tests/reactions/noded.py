@@ -62,7 +62,7 @@ class Scene:
 
     @property
     def lookout(self) -> Lookout:
-        return self.node.watching.lookouts[self.kept.workspace_id]
+        return self.node.watching.lookouts[self.kept.place]
 
     def write(self, path: str, text: str) -> None:
         place = self.folder / path

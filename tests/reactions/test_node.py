@@ -54,7 +54,7 @@ def test_an_edit_runs_once_and_a_restart_runs_nothing(tmp_path: Path, run: Run) 
     async def again(workspace_id: str, runs: int, text: str) -> None:
         async with noded(tmp_path / "data") as node:
             here = Scene(node, node.resolve("w0"), tmp_path / "ws")
-            here.kept = node.watching.workspaces.rows[workspace_id]
+            here.kept = node.watching.workspaces.rows[here.world, workspace_id]
             await here.scan()
             assert len(await here.runs()) == runs
             assert (here.folder / "out/all.md").read_text() == text

@@ -196,7 +196,7 @@ async def explained_trigger(request: Request) -> Response:
     attempts = await request.node.look(request.world, workspaces.attempts)
     told = explain_trigger(view, attempts, request.named["trigger"])
     trigger = view.triggers[told["subject"]["trigger"]].value
-    kept = request.node.watching.workspaces.rows.get(trigger["workspace_id"])
+    kept = request.node.watching.workspaces.rows.get((request.world, trigger["workspace_id"]))
     for reason in told["reasons"]:
         intent = reason["detail"].get("intent")
         if kept is not None and intent is not None and "conflict" in reason["code"]:

@@ -74,7 +74,7 @@ REACTIONS: Final = (
         "read",
         workspaces.list_stamps,
         "who wrote which bytes where",
-        query=("path", "limit", "at"),
+        query=("path", "limit", "after", "at"),
     ),
     *(
         _posts(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tallystick.api.models import FrameBody, NewWorkspace, ScanBody, StampBody, TrustBody
-from tallystick.api.reads import live
+from tallystick.api.reads import live, page_of
 from tallystick.api.request import Request, Response
 from tallystick.errors import Conflict, Rejected, UnknownName
 from tallystick.kernel.inputs import Submit
@@ -15,8 +15,9 @@ from tallystick.node.node import Node
 from tallystick.node.workspaces import Kept
 from tallystick.reactions import ids
 from tallystick.reactions.heads import bare_id
+from tallystick.reactions.stamps import Stamp
 from tallystick.reactions.tree import collisions, shown, unshown
-from tallystick.views import workspaces
+from tallystick.views import pages, workspaces
 
 QUIET_MS_MAX = 30_000
 
@@ -42,8 +43,8 @@ async def list_workspaces(request: Request) -> Response:
     rows = await live(request, workspaces.workspace_list)
     watching = request.node.watching
     for row in rows:
-        kept = watching.workspaces.rows.get(row["workspace_id"])
-        lookout = watching.lookouts.get(row["workspace_id"])
+        place = (request.world, row["workspace_id"])
+        kept, lookout = watching.workspaces.rows.get(place), watching.lookouts.get(place)
         row["path"] = None if kept is None else kept.folder
         row["folding"] = kept is not None and kept.folding
         row["status"] = "away" if kept is None else "still"
@@ -200,13 +201,20 @@ async def list_stamps(request: Request) -> Response:
         view = await request.node.watching.projected.now(request.world)
     else:
         view = await request.node.watching.projected.past(request.world, request.at)
-    rows = []
-    for stamp in view.stamps.entries():
-        if wanted in (None, shown(stamp.path)):
-            row = stamp._asdict()
-            row.update(path=shown(stamp.path), intent=stamp.intent.hex() or None)
-            rows.append(row)
-    return Response(value={"items": rows[-request.limit :]})
+    rows = [_stamp_row(stamp) for stamp in view.stamps.entries()]
+    rows = [row for row in rows if wanted in (None, row["path"])]
+    # Of one path there are several, and of one write of another world they may be alike.
+    of_path: dict[tuple[str, str], int] = {}
+    for row in rows:
+        place = row["workspace_id"], row["path"]
+        of_path[place] = number = of_path.get(place, 0) + 1
+        row["stamp"] = f"{row['workspace_id']}/{number}/{row['path']}"
+    return Response(value=pages.cut(rows, page_of(request), "stamp", view.seq))
+
+
+def _stamp_row(stamp: Stamp) -> dict[str, Any]:
+    shown_path, intent = shown(stamp.path), stamp.intent.hex() or None
+    return {**stamp._asdict(), "path": shown_path, "intent": intent}
 
 
 def move_stamp(verb: str) -> Any:

@@ -14,6 +14,7 @@ from tallystick.cli.request import Request
 from tallystick.cli.shape import ANY
 from tallystick.cli.sources import bundle_at
 from tallystick.cli.verb import (
+    AFTER,
     AT,
     SECONDS,
     Call,
@@ -168,7 +169,7 @@ def _show_frame(console: Console, value: Any) -> None:
 
 
 def _stamps(call: Call, options: Options) -> Done:
-    query = picked(("limit", "at"), options)
+    query = picked(("limit", "after", "at"), options)
     if options.get("path") is not None:
         query["path"] = place(call, options)["path"]
     return Done(call.ask(Request("GET", filled(W + "/stamps", call, {}), query)))
@@ -271,7 +272,8 @@ VERBS = (
         (
             arg("path", required=False),
             opt("limit", "at most this many", type=int),
-            opt("at", "as of this sequence", type=int),
+            AFTER,
+            AT,
             IN,
         ),
         ANY,

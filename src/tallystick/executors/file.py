@@ -107,19 +107,21 @@ class FileExecutor:
         self._threads = ThreadPoolExecutor(settings.slots, "tally-file")
         self._waiting: dict[tuple[bytes, int], threading.Event] = {}
         self._turns = turns or Turns()
-        self._places = dict(settings.workspaces)
-        self._announced: dict[str, tuple[str, Path]] = {}
+        self._admitted: dict[tuple[str, str], tuple[Path, Path | None]] = {}
 
-    def admit(self, name: str, root: Path, ledger: tuple[str, Path] | None = None) -> None:
-        """Let jobs name one more directory; `ledger` is where a shared one announces writes."""
-        self._places[name] = root
-        if ledger is not None:
-            self._announced[name] = ledger
+    def admit(self, place: tuple[str, str], root: Path, stamps: Path | None = None) -> None:
+        """Let jobs of a world name one more directory; a shared one announces writes in `stamps`."""
+        self._admitted[place] = (root, stamps)
 
-    def forget(self, name: str) -> None:
-        """Let no job name a directory any more."""
-        self._places.pop(name, None)
-        self._announced.pop(name, None)
+    def forget(self, place: tuple[str, str]) -> None:
+        """Let no job of a world name a directory any more."""
+        self._admitted.pop(place, None)
+
+    def _root(self, job: Job) -> tuple[Path | None, Path | None]:
+        """The directory that a job names, and where its writes are announced."""
+        name = job.params["workspace"]
+        configured = self._settings.workspaces.get(name), None
+        return self._admitted.get((job.world, name), configured)
 
     async def perform(self, job: Job, report: Report) -> Outcome:  # noqa: ARG002 - the protocol
         """Do it on a thread; once begun it is finished, since half a step helps nobody."""
@@ -164,14 +166,14 @@ class FileExecutor:
             )
             if not answer.ok:
                 return Failed("scope", "file.not_granted", answer.message or "not granted")
-        root = self._places.get(job.params["workspace"])
+        root, stamps = self._root(job)
         if root is None:
             return Failed("not_found", "file.workspace_unknown", "no such workspace is configured")
         if job.effect == READ:
             return self._read(job, str(root), path)
         if job.effect == LIST:
             return listed(str(root), path)
-        return self._change(job, str(root), path)
+        return self._change(job, (str(root), stamps), path)
 
     def _bytes_max(self, job: Job) -> int:
         granted = (job.grant or {}).get("max_bytes")
@@ -181,7 +183,8 @@ class FileExecutor:
 
     # ---- write, delete ----------------------------------------------------------------------
 
-    def _change(self, job: Job, root: str, path: str) -> Outcome:
+    def _change(self, job: Job, place: tuple[str, Path | None], path: str) -> Outcome:
+        root, stamps = place
         wanted: bytes | None = None
         if job.effect == WRITE:
             content = _content(job)
@@ -196,9 +199,8 @@ class FileExecutor:
             return Failed(
                 "client_error", "file.stamp_untrue", "the stamp is of other bytes or path"
             )
-        shared = self._announced.get(job.params["workspace"])
-        if shared is not None and stamp is not None:
-            announce(*shared, stamp)
+        if stamps is not None and stamp is not None:
+            announce(job.world, stamps, stamp)
         turn = self._turns.of(root, path)
         with turn, parent_of(root, path, create=wanted is not None) as found:
             if found is None:

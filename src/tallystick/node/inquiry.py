@@ -37,7 +37,7 @@ async def stand_of(node: Node, kept: Kept) -> Stand:
     body = await node.look(
         kept.world, lambda world: workspaces.workspace_body(world, kept.workspace_id)
     )
-    lookout = node.watching.lookouts.get(kept.workspace_id)
+    lookout = node.watching.lookouts.get(kept.place)
     if lookout is not None and lookout.known and lookout.n == body["n"]:
         tree = lookout.watcher.known
     elif body["tree"] is None:

@@ -148,7 +148,7 @@ async def _recorded(
     place = past.place(trigger["workspace_id"])
     moved, _ = place.waiting()
     after = await trees.of(trigger["tree_after"])
-    kept = trees.node.watching.workspaces.rows.get(trigger["workspace_id"])
+    kept = trees.node.watching.workspaces.rows.get((trees.world, trigger["workspace_id"]))
     made = Observation(
         world_id=trees.world,
         workspace_id=trigger["workspace_id"],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import EventAdmitted
 from tallystick.node.metrics import Labels, Metrics
-from tallystick.node.workspaces import Kept
+from tallystick.node.workspaces import Kept, Place
 from tallystick.values import canon
 
 if TYPE_CHECKING:  # a lookout counts with this
@@ -38,13 +38,13 @@ def count_outcomes(metrics: Metrics, kept: Kept, frame: Sealed) -> bool:
     return alerted
 
 
-def watch_gauges(metrics: Metrics, lookouts: Mapping[str, Lookout]) -> None:
+def watch_gauges(metrics: Metrics, lookouts: Mapping[Place, Lookout]) -> None:
     """Let the gauges of all workspaces be asked for."""
 
     def rows(field: str) -> Mapping[Labels, float]:
         return {
-            (("workspace", each.kept.workspace_id),): float(getattr(each, field))
-            for each in lookouts.values()
+            (("workspace", workspace), ("world", world)): float(getattr(each, field))
+            for (world, workspace), each in lookouts.items()
         }
 
     metrics.gauge("tally_watch_dirty_paths", lambda: rows("dirty"))

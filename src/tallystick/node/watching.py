@@ -18,7 +18,7 @@ from tallystick.node.lookout import Lookout, not_watched
 from tallystick.node.node import Node
 from tallystick.node.projected import Projected
 from tallystick.node.watch_counts import watch_gauges
-from tallystick.node.workspaces import Kept, Workspaces
+from tallystick.node.workspaces import Kept, Place, Workspaces
 from tallystick.reactions.settle import Patience
 from tallystick.reactions.watch import Settings
 from tallystick.views.workspaces import workspace_body
@@ -33,7 +33,7 @@ class Watching:
         self._node = node
         self.projected = Projected(node)
         self.workspaces = Workspaces(node.folder)
-        self.lookouts: dict[str, Lookout] = {}
+        self.lookouts: dict[Place, Lookout] = {}
         watch_gauges(node.metrics, self.lookouts)
 
     def serve(self) -> None:
@@ -63,10 +63,9 @@ class Watching:
         entropy = self._node.clock.sample().entropy
         new_id = f"ws-{entropy[:10].hex()}"
         kept = workspaces.claim(folder, world, new_id, shared=shared)
-        workspace_id = kept.workspace_id
-        workspaces.refuse_copy(kept, self.workspaces.rows.get(workspace_id))
+        workspaces.refuse_copy(kept, self.workspaces.rows.values())
         value = {
-            "workspace_id": workspace_id,
+            "workspace_id": kept.workspace_id,
             "name": kept.name,
             "shared": shared,
             "principal": principal,
@@ -74,19 +73,19 @@ class Watching:
         await self._submit(world, "sys/WorkspaceAdded@1", value)
         self.workspaces.put(kept)
         self._serve(kept)
-        if not self._node.passive and workspace_id not in self.lookouts:
+        if not self._node.passive and kept.place not in self.lookouts:
             await self._ticked(kept)
             self._watch(kept)
         return kept
 
     async def remove(self, kept: Kept) -> None:
         """Watch a directory no more; its history stays in the journal."""
-        lookout = self.lookouts.pop(kept.workspace_id, None)
+        lookout = self.lookouts.pop(kept.place, None)
         if lookout is not None:
             await lookout.stop()
-        self.workspaces.drop(kept.workspace_id)
+        self.workspaces.drop(kept)
         for executor in self._file_executors():
-            executor.forget(kept.workspace_id)
+            executor.forget(kept.place)
         workspaces.release(Path(kept.folder), kept.world)
 
     async def leave(self, world: str) -> None:
@@ -97,16 +96,17 @@ class Watching:
 
     def lookout(self, kept: Kept) -> Lookout:
         """The one that watches a workspace; refuses where nobody does."""
-        found = self.lookouts.get(kept.workspace_id)
+        found = self.lookouts.get(kept.place)
         if found is None:
             raise not_watched(kept)
         return found
 
     def _serve(self, kept: Kept) -> None:
         """Let the file executor write there, for runs of reactions that were granted it."""
+        folder = Path(kept.folder)
+        stamps = folder / workspaces.STATE / workspaces.STAMPS if kept.shared else None
         for executor in self._file_executors():
-            ledger = (kept.world, Path(kept.folder) / workspaces.STATE / workspaces.STAMPS)
-            executor.admit(kept.workspace_id, Path(kept.folder), ledger if kept.shared else None)
+            executor.admit(kept.place, folder, stamps)
 
     def _file_executors(self) -> list[FileExecutor]:
         found = self._node.dispatch.executors()
@@ -119,7 +119,7 @@ class Watching:
         )
         settings = Settings(patience, watch.ignore)
         lookout = Lookout(self._node, self.projected, kept, settings)
-        self.lookouts[kept.workspace_id] = lookout
+        self.lookouts[kept.place] = lookout
         lookout.start()
 
     async def _ticked(self, kept: Kept) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +25,10 @@ STAMPS: Final = "stamps.log"
 _FILE: Final = "workspaces.json"
 
 
+Place = tuple[str, str]
+"""A world and the id of a workspace of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """One directory that a world watches on this host."""
@@ -34,6 +38,11 @@ class Kept:
     folder: str
     shared: bool
     folding: bool
+
+    @property
+    def place(self) -> Place:
+        """What tells it from all others: worlds may share a directory, and so its id."""
+        return (self.world, self.workspace_id)
 
     @property
     def name(self) -> str:
@@ -46,19 +55,19 @@ class Workspaces:
 
     def __init__(self, data: Path) -> None:
         self._path = data / _FILE
-        self.rows: dict[str, Kept] = {}
+        self.rows: dict[Place, Kept] = {}
         if self._path.exists():
-            rows = json.loads(self._path.read_text("utf-8"))
-            self.rows = {row["workspace_id"]: Kept(**row) for row in rows}
+            rows = [Kept(**row) for row in json.loads(self._path.read_text("utf-8"))]
+            self.rows = {kept.place: kept for kept in rows}
 
     def put(self, kept: Kept) -> None:
         """Remember one."""
-        self.rows[kept.workspace_id] = kept
+        self.rows[kept.place] = kept
         self._save()
 
-    def drop(self, workspace_id: str) -> None:
+    def drop(self, kept: Kept) -> None:
         """Forget one."""
-        self.rows.pop(workspace_id, None)
+        self.rows.pop(kept.place, None)
         self._save()
 
     def of(self, world: str) -> list[Kept]:
@@ -122,15 +131,17 @@ def claim(folder: Path, world: str, new_id: str, *, shared: bool) -> Kept:
         return Kept(world, told["workspace_id"], str(folder), shared, _folds(state))
 
 
-def refuse_copy(kept: Kept, known: Kept | None) -> None:
+def refuse_copy(kept: Kept, known: Iterable[Kept]) -> None:
     """Refuse a directory that carries the id of another one which is still there."""
-    if known is not None and known.folder != kept.folder and Path(known.folder).is_dir():
-        raise Conflict(
-            f"{kept.folder} is a copy of {known.folder}",
-            code="workspace.copied",
-            where={"path": kept.folder, "workspace": kept.workspace_id},
-            hint="remove .tally/workspace of the copy; it then becomes a new workspace",
-        )
+    for other in known:
+        same = other.workspace_id == kept.workspace_id
+        if same and other.folder != kept.folder and Path(other.folder).is_dir():
+            raise Conflict(
+                f"{kept.folder} is a copy of {other.folder}",
+                code="workspace.copied",
+                where={"path": kept.folder, "workspace": kept.workspace_id},
+                hint="remove .tally/workspace of the copy; it then becomes a new workspace",
+            )
 
 
 def release(folder: Path, world: str) -> None:
