@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from tallystick.api.feed import BRIEF_MAX
 from tallystick.executors.base import Job, Outcome, Report
 from tests.api.plain import until
-from tests.api.rig import Served, serving
+from tests.api.rig import Served, bearer, serving
 from tests.node.rig import Bank
 
 # The statement is 10,000 records and 20 cuts; the suite shows a tenth of it.
@@ -285,3 +286,51 @@ def test_a_feed_from_below_the_floor_is_refused(tmp_path: Path) -> None:
             assert await read(served, floor, head, 1000) == list(range(floor + 1, head + 1))
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.clause("K-45")
+def test_a_reader_from_beyond_the_end_is_refused(tmp_path: Path) -> None:
+    """ND-29: a journal that was restored from an older backup has not what the reader has read."""
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            head = await served.head()
+            path = f"/v1/worlds/main/feed?after={head + 1}"
+            got = await served.http.get(path)
+            assert (got.status_code, got.json()["code"]) == (416, "feed.beyond")
+            assert got.json()["where"] == {"after": head + 1, "head": head}
+            async with aclosing(events(served, head)) as coming:  # type: ignore[type-var]
+                first = asyncio.ensure_future(anext(coming))
+                await served.send("a")
+                assert (await first)[0] == "frame"
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("X-24")
+def test_a_feed_does_not_outlive_its_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ND-20: with the token that opened it revoked or expired, an open stream ends."""
+    monkeypatch.setattr("tallystick.api.feed.LOOK_S", 0.0)
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            head = await served.head()
+            revoked = await served.token("read")
+            late = await served.token("read", expires_ns=time.time_ns() + 500_000_000)
+            for token in (revoked, late):
+                async with aclosing(events(served, head, **bearer(token))) as coming:  # type: ignore[type-var]
+                    await served.send(f"a-{token[:8]}")
+                    assert (await anext(coming))[0] == "frame"
+                    if token == revoked:
+                        name = token.split("_")[1]
+                        done = await served.http.delete(f"/v1/tokens/{name}")
+                        assert done.status_code == 200
+                    else:
+                        await asyncio.sleep(0.6)
+                    await served.send(f"b-{token[:8]}")
+                    kinds = [kind async for kind, _, _ in coming]
+                    assert len(kinds) < 10, "what came before it was revoked, and then the end"
+
+    asyncio.run(asyncio.wait_for(main(), 30))

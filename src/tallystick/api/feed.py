@@ -7,14 +7,17 @@ before it is left: it comes back with its last id and reads on from the journal.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tallystick.api.history import row_filter
+from tallystick.api.refusals import NoSuchRange
 from tallystick.api.request import Request, Response
 from tallystick.errors import Rejected
+from tallystick.journal.base import Reader
 from tallystick.model.cells import CellId
 from tallystick.model.frames import Sealed
 from tallystick.model.records import Record
@@ -24,6 +27,7 @@ from tallystick.views.journal import Entry, RowFilter, entries, row
 from tallystick.views.shown import document
 
 BRIEF_MAX: Final = 400
+LOOK_S: Final = 1.0  # a stream does not outlive what opened it: whether that is so is asked so often
 _JSON: Final = msgspec.json.encode
 _SHOWN: Final = ("schema", "effect", "status", "outcome", "code", "reason", "verb")
 
@@ -42,14 +46,32 @@ async def feed(request: Request) -> Response:
         after = int(last)
     world = request.world
     rows = await request.node.look(world, lambda live: row_filter(request, live))
-    # What a trim took is refused now: within the stream it could only be a cut line.
-    await request.node.read(lambda reader: next(iter(reader.read(world, after, after + 1)), None))
+    await request.node.read(lambda reader: _check_begin(reader, world, after))
     stream = _events(request, after, _Wanted(rows, request.query.get("effect")))
     return Response(200, stream=stream, content_type=b"text/event-stream")
 
 
+def _check_begin(reader: Reader, world: str, after: int) -> None:
+    """Refuse a reader that the journal cannot go on from: a stream could only be cut, or silent."""
+    next(iter(reader.read(world, after, after + 1)), None)  # refuses what a trim took
+    head = reader.head(world).seq
+    if after > head:
+        raise NoSuchRange(
+            f"the journal ends at {head}, before {after}",
+            code="feed.beyond",
+            where={"after": after, "head": head},
+            hint="the world may be one that was restored; read on from its head",
+        )
+
+
 async def _events(request: Request, after: int, wanted: _Wanted) -> AsyncIterator[bytes]:
+    looked = time.monotonic()
     async for item in request.node.feed.subscribe(request.world, after):
+        now = time.monotonic()
+        if now - looked >= LOOK_S:
+            if not request.api.still_knows(request):
+                return  # who asks again is told why
+            looked = now
         if item.kind == "frame":
             text = wanted.frame(item.body)
             if text is not None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tallystick.api import once, wire
 from tallystick.api.once import Keys
-from tallystick.api.refusals import NoRoute, TooSlow, WrongContent, WrongMethod
+from tallystick.api.refusals import NoIdentity, NoRoute, TooSlow, WrongContent, WrongMethod
 from tallystick.api.request import Request, Response, query_of
 from tallystick.api.routes import OPEN, Route, Table
 from tallystick.api.sessions import HALF, Sessions
@@ -92,6 +92,18 @@ class Api:
         who = self._session(route, headers) or self.tokens.identify(headers.get(b"authorization"))
         check_scope(who, route)
         return who
+
+    def still_knows(self, request: Request) -> bool:
+        """True while whoever asked would be let in again: a stream does not outlive its token."""
+        get = request.headers.get
+        try:
+            if request.who.session:
+                self.sessions.identify(get(b"cookie"), get(HALF), uses=False)
+            else:
+                self.tokens.identify(get(b"authorization"))
+        except NoIdentity:
+            return False
+        return True
 
     def _session(self, route: Route, headers: Headers) -> Identity | None:
         """Who a browser speaks for; what it writes must come from our own page, as JSON."""

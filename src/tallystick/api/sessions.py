@@ -78,8 +78,13 @@ class Sessions:
         ends = (now_ns + self._idle_ns, identity.expires_ns)
         return Opened(cookie, half, identity, min(end for end in ends if end is not None))
 
-    def identify(self, cookies: bytes | None, half: bytes | None) -> Identity | None:
-        """Who a browser speaks for; None when it brings no half, refused when they do not match."""
+    def identify(
+        self, cookies: bytes | None, half: bytes | None, *, uses: bool = True
+    ) -> Identity | None:
+        """Who a browser speaks for; None when it brings no half, refused when they do not match.
+
+        Who only looks whether it is still open does not keep it so: that is not `uses`.
+        """
         named = dict(_PAIR.findall(cookies or b""))
         cookie = named.get(self.cookie)
         if cookie is None and half is None:
@@ -95,7 +100,8 @@ class Sessions:
             raise NoIdentity("the session was idle for too long", code="auth.no_session")
         # A session is its token's: in use or not, it does not outlive it.
         _check_expiry(session.identity, now_ns)
-        session.used_ns = now_ns
+        if uses:
+            session.used_ns = now_ns
         return session.identity
 
     def end(self, session: str) -> None:

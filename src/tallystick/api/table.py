@@ -185,6 +185,7 @@ WORLD: Final = (
         "read",
         feed.feed,
         "durable frames as they come",
+        (200, 416),
         query=("after", "kind", "workflow", "key", "effect"),
     ),
     Route("GET", f"{_W}/snapshots", "read", worlds.list_snapshots, "pinned roots"),
