@@ -17,7 +17,7 @@ from tallystick.journal.verify import verify
 from tallystick.model.frames import open_frame
 from tallystick.values import canon
 from tests import worlds
-from tests.journal.damage import DAMAGES, Case, Damage, grown
+from tests.journal.damage import DAMAGES, Case, Damage, blob_deleted, grown
 from tests.kernel import mixed
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import WORLD, Rig
@@ -71,6 +71,25 @@ def test_damage_is_found(rig: Rig, damage: Damage) -> None:
         if bad is not None:
             assert verdict.first_bad.seq == bad, verdict.first_bad
     assert verify(journal, WORLD).ok, "the damage was undone"
+
+
+@pytest.mark.clause("K-12")
+@pytest.mark.invariant("I42")
+@pytest.mark.parametrize("most", [0, 3])
+def test_what_memory_does_not_hold_is_looked_up(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """I42: a journal of many blobs is judged as well with few of their names in memory."""
+    monkeypatch.setattr("tallystick.journal.verify.SEEN_MAX", most)
+    journal = rig.journal
+    assert isinstance(journal, SqliteJournal)
+    assert verify(journal, WORLD).ok
+    journal._db.execute("BEGIN")
+    try:
+        blob_deleted(Case(journal, Random(1)))
+        assert not verify(journal, WORLD).ok
+    finally:
+        journal._db.execute("ROLLBACK")
 
 
 def test_a_chain_that_does_not_hash_finds_nothing(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,24 +10,32 @@ from rich.markup import escape
 
 from tallystick.cli import shapes, show
 from tallystick.cli.request import Request
-from tallystick.cli.verb import NO, OK, Done, Options, Verb, flag
-from tallystick.errors import TallyError
+from tallystick.cli.verb import NO, OK, Done, Options, Verb, flag, opt
+from tallystick.errors import Rejected, TallyError
 
 _COLOURS = {"ok": "green", "warn": "yellow", "red": "red"}
 
 
 def _doctor(call: Any, options: Options) -> Done:
-    from tallystick.node.doctor import Check, examine, mend  # noqa: PLC0415  # needs the journal
+    from tallystick.node.doctor import Check, examine, narrow  # noqa: PLC0415  # needs the journal
+    from tallystick.node.mending import mend_journal  # noqa: PLC0415  # as above
 
     config = call.config
-    fixed = mend(config) if options["fix"] else []
-    checks = examine(config)
+    if options["from"] is not None and not options["fix"]:
+        raise Rejected("--from goes with --fix", code="request.usage", hint="add --fix")
+    fixed = narrow(config) if options["fix"] else []
+    mended = mend_journal(config, _folder(options["from"])) if options["fix"] else []
+    checks = [*examine(config), *mended]
     if fixed:
         checks.append(Check("fixed", "ok", fixed, "0600"))
     if (config.data / "tally.db").exists():
         checks += _effects(call)
     red = any(check.level == "red" for check in checks)
     return Done({"ok": not red, "checks": [check.shown() for check in checks]}, NO if red else OK)
+
+
+def _folder(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def _effects(call: Any) -> list[Any]:
@@ -86,7 +95,10 @@ VERBS = (
         "doctor",
         "look at the machine, the folder and the node; any red ends with 1",
         _doctor,
-        (flag("fix", "narrow file modes that are too wide"),),
+        (
+            flag("fix", "narrow file modes, and mend what may be made again, while no node runs"),
+            opt("from", "a backup that has the blobs which are lost", metavar="BACKUP"),
+        ),
         shapes.DOCTOR,
         _table,
     ),

@@ -1,23 +1,21 @@
 """Mending: what may be made again is, what may not stops the world (04 section 13, F4).
 
 A damaged blob is set aside and taken by its hash from a backup.
-A damaged snapshot is dropped; the node takes another.
-A damaged journal makes its world read-only; nothing is ever cut off by us.
+A damaged snapshot is dropped, unless the journal begins there; the node takes another.
+Of a damaged journal nothing is ever cut off: the node that opens it stops that world.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tallystick.errors import TallyError
 from tallystick.journal.chain import Finding
-from tallystick.journal.lineage import reaches
+from tallystick.journal.lineage import floor_of, reaches
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.verify import Verdict, verify
 from tallystick.values import canon
-
-READ_ONLY: Final = "read_only"
 
 Source = Callable[[bytes], bytes | None]
 """Where sound copies of blobs may be found by their hash: a backup."""
@@ -28,17 +26,22 @@ class Mended(NamedTuple):
 
     notices: tuple[str, ...]
     verdict: Verdict
-    read_only: bool
+    broken: bool
+    """True when something is left that no sound copy of a blob would mend."""
 
 
 def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Mended:
-    """Repair what can be repaired, and mark the world read-only when its journal is damaged."""
+    """Repair what can be repaired, and say what cannot."""
     verdict = verify(journal, world)
     damaged = [canon.raw_of(found.where[5:]) for found in _of(verdict, "blob ")]
     notices = [_mend_blob(journal, world, digest, source) for digest in damaged]
     verdict = verify(journal, world) if notices else verdict
+    floor = floor_of(journal.lineage(world)).seq
     for found in _of(verdict, "snapshot "):
-        journal.drop_snapshots(world, int(found.where[9:]))
+        seq = int(found.where[9:])
+        if seq == floor:
+            continue  # what stands below it was trimmed: it cannot be made again
+        journal.drop_snapshots(world, seq)
         notices.append(f"{found.where} was dropped ({found.what}); the node takes another")
     verdict = verify(journal, world) if notices else verdict
     lost = [found.where.removeprefix("blob sha256:") for found in _of(verdict, "blob ")]
@@ -49,9 +52,8 @@ def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Me
         if not (found.where.startswith("blob ") or any(name in found.what for name in lost))
     ]
     if left:
-        journal.set_state(world, READ_ONLY)
         first = min(left)
-        notices.append(f"the journal is damaged at seq {first.seq} ({first.what}); it is read-only")
+        notices.append(f"the journal is damaged at seq {first.seq} ({first.what})")
     return Mended(tuple(notices), verdict, bool(left))
 
 

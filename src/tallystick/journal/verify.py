@@ -29,6 +29,7 @@ from tallystick.model.abi import Runner
 from tallystick.values import canon
 
 QUICK_SEQS: Final = 10_000
+SEEN_MAX: Final = 1_000_000  # digests that are kept in memory; the others are looked up
 
 
 class Verdict(NamedTuple):
@@ -153,7 +154,7 @@ class _Check:
     def _check_blobs(self, world: str) -> None:
         for digest, data in self.reader.contents(world):
             if world == self.world:
-                self.present.seen[digest] = None
+                self.present.note(digest)
             self.blobs["checked"] += 1
             if data is None:
                 self.blobs["bad"] += 1
@@ -258,20 +259,28 @@ class _Check:
 
 
 class _Present:
-    """The blobs that a world reads; those of its parents, and what came since, are looked up."""
+    """The blobs that a world reads.
+
+    Those of its parents are looked up, and so is what came since, and what is beyond memory.
+    """
 
     def __init__(self, reader: Reader, reach: list[tuple[str, int]]) -> None:
-        self.seen: dict[bytes, None] = {}
+        self._seen: dict[bytes, None] = {}
         self._reader = reader
         self._reach = reach
 
+    def note(self, digest: bytes) -> None:
+        """This one is there."""
+        if len(self._seen) < SEEN_MAX:
+            self._seen[digest] = None
+
     def __contains__(self, digest: object) -> bool:
         assert isinstance(digest, bytes), "blobs are named by digests"
-        if digest in self.seen:
+        if digest in self._seen:
             return True
         added = self._reader.added
         if any(0 <= added(world, digest) <= upto for world, upto in self._reach):
-            self.seen[digest] = None
+            self.note(digest)
             return True
         return False
 

@@ -57,7 +57,7 @@ def examine(config: Config) -> list[Check]:
     return [check for look in LOOKS for check in look(config)]
 
 
-def mend(config: Config) -> list[str]:
+def narrow(config: Config) -> list[str]:
     """Narrow the modes that are too wide; answers which paths were changed."""
     done: list[str] = []
     for path, want in _private_paths(config.data):
