@@ -27,6 +27,7 @@ from tallystick.model.frames import open_frame
 FILE: Final = "index.db"
 VERSION: Final = 2
 PAGE_FRAMES: Final = 2000
+DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)  # the file is none, or none any more
 
 _TABLES: Final = """
 CREATE TABLE applied(world TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL,
@@ -119,7 +120,7 @@ class Index:
         self.rebuilt = False
         try:
             self._db = self._open()
-        except (apsw.CorruptError, apsw.NotADBError, _OtherVersion):
+        except (*DAMAGED, _OtherVersion):
             self._db = self._anew()
 
     def _open(self) -> apsw.Connection:
@@ -144,6 +145,11 @@ class Index:
         self.rebuilt = True
         return self._open()
 
+    def renew(self) -> None:
+        """Begin again: what is here cannot be trusted."""
+        self._db.close()
+        self._db = self._anew()
+
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
@@ -163,9 +169,8 @@ class Index:
         try:
             while self._page(reader, world):
                 pass
-        except (apsw.CorruptError, apsw.NotADBError):
-            self._db.close()
-            self._db = self._anew()
+        except DAMAGED:
+            self.renew()
             return self.follow(reader, world)
         except apsw.FullError as why:
             raise DiskFull("no room for the index", where={"file": str(self._path)}) from why

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import apsw
 
-from tallystick.errors import Rejected
+from tallystick.errors import Rejected, Unavailable
 from tallystick.journal.base import Reader
-from tallystick.journal.index import Index, IntentRow
+from tallystick.journal.index import DAMAGED, FILE, Index, IntentRow
 from tallystick.node.log import Log
 
 T = TypeVar("T")
@@ -47,6 +47,23 @@ class Indexed:
         return await loop.run_in_executor(self._thread, self._both, world, question)
 
     def _both(self, world: str, question: Callable[[Index, Reader], T]) -> T:
+        try:
+            try:
+                return self._answer(world, question)
+            except DAMAGED:
+                # Met by a question and not on the way there: it is asked of a new file.
+                if self._index is not None:
+                    self._index.renew()
+                return self._answer(world, question)
+        except (apsw.IOError, apsw.CantOpenError) as why:
+            raise Unavailable(
+                f"{FILE} cannot be read: {why}",
+                code="index.unreadable",
+                where={"file": str(self._folder / FILE)},
+                hint="look at the disk; the file may be deleted while no node runs: it is derived",
+            ) from why
+
+    def _answer(self, world: str, question: Callable[[Index, Reader], T]) -> T:
         if self._index is None:
             self._index = Index(self._folder)
         reader = self._reader()
