@@ -224,6 +224,8 @@ def test_the_description_is_the_table() -> None:
         ("cells?status=nope", "suspended"),
         ("cells?workflow=shop/order@1", "shop/orders@1"),
         ("effects?status=nope", "cancelled"),
+        ("effects?effect=shop/charge", "shop/charge@1"),
+        ("effects?effect=shop/charge&status=all", "shop/charge@1"),
         ("journal?kind=nope", "tick"),
         ("proposals?state=nope", "submitted"),
     ],

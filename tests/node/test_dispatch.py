@@ -14,6 +14,7 @@ from tallystick.node.dispatch import CARRIED_MAX
 from tallystick.node.driver import Deferred
 from tallystick.node.jobs import Published, job_of
 from tallystick.node.node import Node
+from tallystick.node.worlds import ForkOrder
 from tests import orders
 from tests.node.rig import Bank, config, phase, placed, running
 
@@ -62,7 +63,7 @@ async def opened(node: Node, world: str, *names: str) -> list[Published]:
 
 
 async def waiting(node: Node, count: int) -> None:
-    while node.dispatch.waiting_count() != count:  # noqa: ASYNC110 - no event
+    while len(node.dispatch._waiting) != count:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)
 
 
@@ -94,7 +95,7 @@ def test_a_job_that_is_asked_for_again_while_it_waits_waits_once(tmp_path: Path)
         await waiting(node, 1)
         node.outside.wanted([name_of(job) for job in jobs])
         await node.on_kernel(lambda: None)
-        assert node.dispatch.waiting_count() == 1
+        assert len(node.dispatch._waiting) == 1
         counter.door.set()
         assert await node.quiet(world, 60_000)
         assert sorted(counter.tokens) == ["o-1", "o-2"]
@@ -170,8 +171,23 @@ def test_who_stops_fetches_nothing_more(tmp_path: Path) -> None:
         (job,) = await opened(node, world, "o-1")
         node.dispatch.stopping = True
         node.dispatch.defer(name_of(job)._replace(intent=bytes(32)))
-        assert node.dispatch.waiting_count() == 0
+        assert len(node.dispatch._waiting) == 0
         assert node.dispatch.at_once(job) is None
+        counter.door.set()
+
+    at_counter(tmp_path, main)
+
+
+def test_a_fork_is_not_told_of_what_runs_for_its_parent(tmp_path: Path) -> None:
+    """D13: two worlds with one history have the same intents; each sees its own attempts."""
+
+    async def main(node: Node, world: str, counter: Counter) -> None:
+        (job,) = await opened(node, world, "o-1")
+        while not node.serving(world).running:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        child = await node.fork(ForkOrder(world, ""), "other")
+        assert node.serving(world).running == {job.intent: 1}
+        assert node.serving(child).running == {}
         counter.door.set()
 
     at_counter(tmp_path, main)

@@ -57,7 +57,7 @@ def test_a_job_whose_worker_left_before_it_saw_it_is_free_again(tmp_path: Path) 
             return True
 
         assert await node.work.lease(WISH, leaves, gone) == []
-        assert node.work.running() == {}
+        assert node.work.running(world) == {}
         assert await node.work.lease(WISH, anywhere, gone) == [], "who left is given nothing"
         (job,) = await node.work.lease(WISH._replace(worker="w-2"), anywhere)
         assert job["attempt"] == 1
@@ -75,8 +75,8 @@ def test_a_job_that_a_worker_has_is_given_to_nobody_else(tmp_path: Path) -> None
         intent = canon.raw_of(job["intent"])
         node.outside.wanted([Deferred(world, intent, orders.CHARGE, "payments")])
         await node.on_kernel(lambda: None)
-        assert node.work.pools() == {}
-        assert node.work.running() == {intent: 1}
+        assert node.work.pools(world) == {}
+        assert node.work.running(world) == {intent: 1}
         assert await node.work.lease(WISH._replace(wait_ms=0), anywhere) == []
 
     leasing(tmp_path, main)
@@ -122,7 +122,7 @@ def test_a_restart_takes_no_settled_job_for_a_leased_one(tmp_path: Path) -> None
         async with running(pooled(tmp_path)) as node:
             world = node.resolve("main")
             assert await phase(node, world, "o-1") == "paid"
-            assert node.work.running() == node.work.pools() == {}
+            assert node.work.running(world) == node.work.pools(world) == {}
             await node.offer(world, placed(node, "o-2"))
             (job,) = await node.work.lease(WISH, anywhere)
             assert job["attempt"] == 1
@@ -139,13 +139,13 @@ def test_a_lease_that_cannot_be_written_binds_nobody(tmp_path: Path) -> None:
             async with running(pooled(tmp_path), vfs=vfs.name) as node:
                 world = await trusted(node)
                 await node.offer(world, placed(node, "o-1"))
-                while not node.work.pools():  # noqa: ASYNC110 - no event
+                while not node.work.pools(world):  # noqa: ASYNC110 - no event
                     await asyncio.sleep(0.01)
                 vfs.judge = no_room
                 with pytest.raises(TallyError):
                     await node.work.lease(WISH, anywhere)
                 vfs.judge = calm
-                assert node.work.running() == {}
+                assert node.work.running(world) == {}
                 (job,) = await node.work.lease(WISH._replace(worker="w-2", wait_ms=0), anywhere)
                 assert job["attempt"] == 1
 

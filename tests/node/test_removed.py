@@ -90,10 +90,10 @@ def test_no_worker_is_given_a_job_of_a_removed_world(tmp_path: Path) -> None:
     async def main(node: Node, world: str) -> None:
         await node.offer(world, placed(node, "o-1"), placed(node, "o-2"))
         (job,) = await node.work.lease(WISH._replace(most=1), anywhere)
-        while not node.work.pools():  # noqa: ASYNC110 - no event
+        while not node.work.pools(world):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
         await node.remove("main")
-        assert node.work.pools() == node.work.running() == {}
+        assert node.work.pools(world) == node.work.running(world) == {}
         assert await node.work.lease(WISH._replace(wait_ms=0), anywhere) == []
         with pytest.raises(TallyError) as caught:
             node.work.find(job["lease"])
@@ -109,7 +109,7 @@ def test_no_worker_is_given_a_job_of_a_world_that_lost_its_name(tmp_path: Path) 
     async def main(node: Node, world: str) -> None:
         now = WISH._replace(wait_ms=0)
         await node.offer(world, placed(node, "o-1"))
-        while not node.work.pools():  # noqa: ASYNC110 - no event
+        while not node.work.pools(world):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
         fork = await node.fork(ForkOrder(world, ""), "other")
         await move_alias(node, Order("main", fork, "alice", node.clock.sample()))

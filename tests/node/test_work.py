@@ -155,7 +155,7 @@ def test_a_lease_survives_a_restart_of_the_node(tmp_path: Path) -> None:
             (job,) = await node.work.lease(WISH, anywhere)
         async with running(pooled(tmp_path)) as node:
             for _ in range(6_000):
-                if node.work.running():
+                if node.work.running(world):
                     break
                 await asyncio.sleep(0.01)
             lease = node.work.find(job["lease"])

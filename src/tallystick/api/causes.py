@@ -132,7 +132,7 @@ def _form(request: Request) -> str:
 async def show_explain(request: Request) -> Response:
     """GET W/explain: why a cell, an effect or the whole world is where it is."""
     focus, upto = await _subject(request)
-    serving = serving_of(request.node)
+    serving = serving_of(request)
     if focus.seq is not None:
         return Response(value=await _explained(request, focus.seq, upto))
     cell = focus.cell

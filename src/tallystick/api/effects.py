@@ -36,13 +36,14 @@ async def list_effects(request: Request) -> Response:
     shown_status = None if status == "all" else status
     wanted = EffectFilter(shown_status, query.get("effect"), held)
     page = page_of(request)
-    serving = serving_of(request.node)
+    serving = serving_of(request)
     if status == _OPEN:
         found = await live(request, lambda w: effects.effect_list(w, page, wanted, serving))
-        return Response(value=found)
+        return Response(value=await _known(request, found))
     upto = await live(request, lambda world: world.seq)
     if request.at is None:
-        return Response(value=await near(request, upto, lambda s: effects_page(s, page, wanted)))
+        found = await near(request, upto, lambda s: effects_page(s, page, wanted))
+        return Response(value=await _known(request, found))
     # What was open then may be settled now: the index knows the end of a history, not its middle.
     found = await request.node.read(
         lambda reader: effects.effect_history(
@@ -52,7 +53,22 @@ async def list_effects(request: Request) -> Response:
             upto,
         )
     )
-    return Response(value=found)
+    return Response(value=await _known(request, found))
+
+
+async def _known(request: Request, found: dict[str, Any]) -> dict[str, Any]:
+    """A list of effects; refuses an empty one of an effect that nobody has defined.
+
+    What an upgrade took away may still stand in the journal, so the list is looked at first.
+    """
+    name = request.query.get("effect")
+    if name is not None and not found["items"] and found["next"] is None:
+        pages.known("effect", name, await request.node.look(request.world, _names))
+    return found
+
+
+def _names(world: World) -> list[str]:
+    return list(world.active.catalogue.effects)
 
 
 async def show_effect(request: Request) -> Response:
@@ -69,7 +85,7 @@ async def why_effect(request: Request) -> Response:
 
 async def shown_effect(request: Request, text: str) -> dict[str, Any]:
     """Both halves of the effect that a hash, or the first digits of it, names."""
-    serving = serving_of(request.node)
+    serving = serving_of(request)
 
     def look(world: World) -> tuple[dict[str, Any] | None, int]:
         try:

@@ -99,7 +99,7 @@ def _of(node: Node, body: CollectOptions) -> list[str]:
 
 async def list_asks(request: Request) -> Response:
     """GET W/asks: questions that wait for a person."""
-    page, serving = page_of(request), serving_of(request.node)
+    page, serving = page_of(request), serving_of(request)
     return Response(value=await live(request, lambda world: ask_list(world, page, serving)))
 
 

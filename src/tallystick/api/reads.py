@@ -9,7 +9,6 @@ from tallystick.api.request import Request
 from tallystick.journal.lineage import floor_of
 from tallystick.kernel.world import World
 from tallystick.node.nearby import Stretch
-from tallystick.node.node import Node
 from tallystick.views.pages import Page
 from tallystick.views.waiting import Serving
 
@@ -36,9 +35,9 @@ async def near(request: Request, upto: int, ask: Callable[[Stretch], T]) -> T:
     )
 
 
-def serving_of(node: Node) -> Serving:
+def serving_of(request: Request) -> Serving:
     """What the node knows of executors now: who serves what, and which attempts run."""
-    return node.serving()
+    return request.node.serving(request.world)
 
 
 def page_of(request: Request) -> Page:

@@ -79,7 +79,7 @@ class Waiting:
     gone: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Lane:
     """An executor and who waits for it."""
 
@@ -89,6 +89,11 @@ class Lane:
     at_once: AtOnce | None = None
     running: int = 0
     waiting: deque[Waiting] = field(default_factory=deque)
+
+    @property
+    def room(self) -> int:
+        """How many slots are free that nobody waits for."""
+        return max(0, self.slots - self.running - len(self.waiting))
 
 
 @dataclass(slots=True)
@@ -138,16 +143,22 @@ class Dispatch:
 
     def fails_at_restart(self, name: Deferred) -> bool:
         """True when an intent of unknown fate is settled instead of attempted again."""
-        lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+        lane = self.lane_of(name)
         return lane is not None and lane.on_restart == "fail"
 
     def divert(self, name: str, take: Callable[[Published], None]) -> None:
         """Let something else than an executor take an effect: asks and remote workers do."""
         self._takers[name] = take
 
-    def is_diverted(self, name: Deferred) -> bool:
+    def is_diverted(self, name: Deferred | Published) -> bool:
         """True for an ask or a pool's job: those make no attempt of their own at a restart."""
         return name.effect in self._takers or name.executor in self._takers
+
+    def lane_of(self, name: Deferred | Published) -> Lane | None:
+        """Where an executor of this process performs it; None where somebody else does, or nobody."""
+        if self.is_diverted(name):
+            return None
+        return self._lanes.get(name.effect) or self._lanes.get(name.executor)
 
     def executors(self) -> list[Executor]:
         """Every executor once."""
@@ -175,16 +186,10 @@ class Dispatch:
         """How a job is answered without waiting; asked on the kernel's thread, changes nothing."""
         if self.stopping or job.world in self.shut:
             return None
-        if job.effect in self._takers or job.executor in self._takers:
-            return None
-        lane = self._lanes.get(job.effect) or self._lanes.get(job.executor)
+        lane = self.lane_of(job)
         if lane is None or lane.at_once is None or lane.waiting or self._sink.has_secrets(job):
             return None
         return lane.at_once
-
-    def waiting_count(self) -> int:
-        """How many intents wait for a slot."""
-        return len(self._waiting)
 
     # ---- taking -----------------------------------------------------------------------------
 
@@ -226,7 +231,7 @@ class Dispatch:
         """Let an intent wait by name."""
         if self.stopping:
             return
-        lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+        lane = self.lane_of(name)
         if lane is None or lane.running < lane.slots:
             self._sink.wanted([name])
         else:
@@ -261,7 +266,7 @@ class Dispatch:
     def fetched(self, names: list[Deferred]) -> None:
         """What was wanted has come, or never will: whoever waits behind it may have its slot."""
         for name in names:
-            lane = self._lanes.get(name.effect) or self._lanes.get(name.executor)
+            lane = self.lane_of(name)
             if lane is not None and lane.waiting and lane.running < lane.slots:
                 self._next(lane)
 

@@ -143,11 +143,12 @@ class Node:
             return "read_only"
         return "degraded" if self.dispatch.unserved or self.engine.stopped() else "ok"
 
-    def serving(self) -> Serving:
-        """Who serves an effect, and what is in somebody's hands now."""
-        running = {key[1]: run.job.attempt for key, run in self.dispatch.running.items()}
-        running |= {key[1]: job.attempt for key, job in self.asks.open.items()}
-        return Serving(self.dispatch.serves, running | self.work.running(), self.work.pools())
+    def serving(self, world: str) -> Serving:
+        """Who serves an effect, and what of a world is in somebody's hands now."""
+        jobs = [run.job for run in self.dispatch.running.values()] + list(self.asks.open.values())
+        running = {job.intent: job.attempt for job in jobs if job.world == world}
+        running |= self.work.running(world)
+        return Serving(self.dispatch.serves, running, self.work.pools(world))
 
     def worlds(self) -> dict[str, str]:
         """The worlds that are open here: id by name."""

@@ -4,6 +4,7 @@ Whether the outside was touched before the node stopped cannot be known, so each
 journaled before it starts; an executor whose `on_restart` says `fail` settles them instead, as
 `outcome_unknown`.
 The pace is bounded and free slots are waited for: a restart is no storm (04 section 1).
+Each executor has a queue of its own, so one that hangs holds up nobody else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tallystick.errors import JournalCorrupt
 from tallystick.executors.base import Failed
 from tallystick.kernel.inputs import Operate
 from tallystick.kernel.world import World
+from tallystick.node.dispatch import Lane
 from tallystick.node.driver import Deferred, Ticket, kernel_owned
 from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published, job_of
@@ -38,7 +40,7 @@ class Resume:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._left: deque[Deferred] = deque()
+        self._left: dict[Lane | None, deque[Deferred]] = {}
         self._task: asyncio.Task[None] | None = None
         self._lists: dict[asyncio.Task[None], None] = {}
         self._stopped = False
@@ -75,7 +77,8 @@ class Resume:
                 await asyncio.sleep(_LOST_S)
 
     def _enqueue(self, names: list[Deferred]) -> None:
-        self._left.extend(names)
+        for name in names:
+            self._left.setdefault(self._node.dispatch.lane_of(name), deque()).append(name)
         if self._left and self._task is None and not self._stopped:
             self._task = asyncio.create_task(self._run())
 
@@ -89,15 +92,25 @@ class Resume:
             await asyncio.wait(tasks)
 
     async def _run(self) -> None:
-        node = self._node
-        per_beat = max(1, int(node.config.dispatch.resume_rate * _BEAT_S))
+        per_beat = max(1, int(self._node.config.dispatch.resume_rate * _BEAT_S))
         while self._left:
-            room = node.config.dispatch.slots - len(node.dispatch.running)
-            some = min(per_beat, max(room - node.dispatch.waiting_count(), 0), len(self._left))
-            self._take([self._left.popleft() for _ in range(some)])
+            self._take(self._next(per_beat))
             if self._left:
                 await asyncio.sleep(_BEAT_S)
         self._task = None
+
+    def _next(self, most: int) -> list[Deferred]:
+        """The next ones, as far as their executors have room; the queues take turns."""
+        found: list[Deferred] = []
+        for lane in list(self._left):
+            if len(found) == most:
+                break
+            names = self._left.pop(lane)
+            free = len(names) if lane is None else min(lane.room, len(names))
+            found += [names.popleft() for _ in range(min(free, most - len(found)))]
+            if names:
+                self._left[lane] = names  # behind the others
+        return found
 
     def _take(self, names: list[Deferred]) -> None:
         """Attempt these again: those of a world go to the engine together."""

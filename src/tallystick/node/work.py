@@ -99,13 +99,15 @@ class Work:
         """A world is gone from here: its jobs are nobody's, and nobody has one of them."""
         self._leases.forget(world)
 
-    def running(self) -> dict[bytes, int]:
-        """The attempt of each intent that a worker has."""
-        return {lease.job.intent: lease.job.attempt for lease in self._leases.held.values()}
+    def running(self, world: str) -> dict[bytes, int]:
+        """The attempt of each intent of a world that a worker has."""
+        jobs = [lease.job for lease in self._leases.held.values()]
+        return {job.intent: job.attempt for job in jobs if job.world == world}
 
-    def pools(self) -> dict[bytes, str]:
-        """The pool of each intent that waits for a worker."""
-        return {key[1]: pool for key, (pool, _) in self._leases.waiting.items()}
+    def pools(self, world: str) -> dict[bytes, str]:
+        """The pool of each intent of a world that waits for a worker."""
+        waiting = self._leases.waiting.items()
+        return {intent: pool for (its, intent), (pool, _) in waiting if its == world}
 
     # ---- what workers ask -------------------------------------------------------------------
 
