@@ -128,7 +128,7 @@ async def watching(given: Options, folder: Path) -> dict[str, Any]:
     try:
         world = await node.create("main", reaction_bundle())
         kept = await node.watching.add(world, folder, "bench", shared=False)
-        lookout = node.watching.lookouts[kept.workspace_id]
+        lookout = node.watching.lookouts[kept.place]
         await lookout.scan()
         await node.watching.trust(kept, (), "bench", follow=True)
         await node.quiet(world, 10_000)

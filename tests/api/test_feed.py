@@ -308,9 +308,7 @@ def test_a_reader_from_beyond_the_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("X-24")
-def test_a_feed_does_not_outlive_its_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_feed_does_not_outlive_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ND-20: with the token that opened it revoked or expired, an open stream ends."""
     monkeypatch.setattr("tallystick.api.feed.LOOK_S", 0.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,10 @@ def test_a_file_that_never_rests_is_not_read() -> None:
 
 
 def test_places_are_a_table_and_may_be_forgotten(tmp_path: Path) -> None:
-    """04 section 6: settings that are none stop the start; a forgotten place serves nobody."""
+    """04 section 6: settings that are none stop the start; a forgotten place serves nobody.
+
+    One that a world was given serves that world alone.
+    """
     ports = ExecutorPorts(tmp_path / ".tally", None, lambda: 0)
     with pytest.raises(BadDefinition) as refused:
         make({"workspaces": "here"}, ports)
@@ -74,18 +78,21 @@ def test_places_are_a_table_and_may_be_forgotten(tmp_path: Path) -> None:
 
     async def outcomes() -> list[Outcome]:
         executor = files(tmp_path)
-        read = job_of(READ, asked("a.txt"))
+        executor.admit(("w", "ws-1"), tmp_path)
+        read = job_of(READ, asked("a.txt") | {"workspace": "ws-1"})
         await executor.cancel(read)  # it does not wait for a thread, so nothing is kept from it
         before = await executor.perform(read, no_report)
-        executor.forget("project")
+        beside = await executor.perform(replace(read, world="other"), no_report)
+        executor.forget(("w", "ws-1"))
         after = await executor.perform(read, no_report)
         await executor.close()
-        return [before, after]
+        return [before, beside, after]
 
-    before, after = asyncio.run(outcomes())
+    before, *refused_ones = asyncio.run(outcomes())
     assert isinstance(before, Ok)
-    assert isinstance(after, Failed)
-    assert (after.kind, after.code) == ("not_found", "file.workspace_unknown")
+    for each in refused_ones:
+        assert isinstance(each, Failed)
+        assert (each.kind, each.code) == ("not_found", "file.workspace_unknown")
 
 
 def test_overwriting_what_is_not_there_keeps_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -22,14 +21,14 @@ from tests.rig import WORLD
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Iterator[Config]:
+def settings(tmp_path: Path) -> Config:
     """A folder with a journal, and a backup of it beside."""
     rig = grown(tmp_path / ".tally")
     journal = rig.journal
     assert isinstance(journal, SqliteJournal)
     backup(journal.reader(), tmp_path / "kept")
     journal.close()
-    yield config_of(tmp_path, {}, {})
+    return config_of(tmp_path, {}, {})
 
 
 def damaged(config: Config, damage: object) -> None:

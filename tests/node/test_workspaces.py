@@ -64,12 +64,12 @@ def test_a_copy_is_refused_and_a_moved_directory_is_not(tmp_path: Path) -> None:
     shutil.copytree(old, new)
     second = workspaces.claim(new, "w1", "ws-2", shared=False)
     with pytest.raises(Conflict) as caught:
-        workspaces.refuse_copy(second, first)
+        workspaces.refuse_copy(second, [first])
     assert caught.value.code == "workspace.copied"
     assert ".tally/workspace" in (caught.value.hint or "")
     shutil.rmtree(old)
-    workspaces.refuse_copy(second, first)
-    workspaces.refuse_copy(second, None)
+    workspaces.refuse_copy(second, [first])
+    workspaces.refuse_copy(second, [])
 
 
 def test_an_identity_that_nobody_can_read_is_not_overwritten(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_workspace_is_found_by_whatever_names_it_alone(tmp_path: Path) -> None
         with pytest.raises(UnknownName, match=said) as caught:
             again.find("w1", name)
         assert caught.value.hint == "known: docs, notes"
-    again.drop("ws-11")
+    again.drop(one)
     assert [each.workspace_id for each in Workspaces(tmp_path).of("w1")] == ["ws-12"]
     with pytest.raises(UnknownName) as caught:
         again.find("w3", "docs")

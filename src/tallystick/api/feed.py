@@ -27,7 +27,7 @@ from tallystick.views.journal import Entry, RowFilter, entries, row
 from tallystick.views.shown import document
 
 BRIEF_MAX: Final = 400
-LOOK_S: Final = 1.0  # a stream does not outlive what opened it: whether that is so is asked so often
+LOOK_S: Final = 1.0  # so often a stream asks whether what opened it still stands
 _JSON: Final = msgspec.json.encode
 _SHOWN: Final = ("schema", "effect", "status", "outcome", "code", "reason", "verb")
 

@@ -109,13 +109,13 @@ class FileExecutor:
         self._turns = turns or Turns()
         self._admitted: dict[tuple[str, str], tuple[Path, Path | None]] = {}
 
-    def admit(self, place: tuple[str, str], root: Path, stamps: Path | None = None) -> None:
+    def admit(self, workspace: tuple[str, str], root: Path, stamps: Path | None = None) -> None:
         """Let jobs of a world name one more directory; a shared one announces writes in `stamps`."""
-        self._admitted[place] = (root, stamps)
+        self._admitted[workspace] = (root, stamps)
 
-    def forget(self, place: tuple[str, str]) -> None:
+    def forget(self, workspace: tuple[str, str]) -> None:
         """Let no job of a world name a directory any more."""
-        self._admitted.pop(place, None)
+        self._admitted.pop(workspace, None)
 
     def _root(self, job: Job) -> tuple[Path | None, Path | None]:
         """The directory that a job names, and where its writes are announced."""
@@ -183,8 +183,8 @@ class FileExecutor:
 
     # ---- write, delete ----------------------------------------------------------------------
 
-    def _change(self, job: Job, place: tuple[str, Path | None], path: str) -> Outcome:
-        root, stamps = place
+    def _change(self, job: Job, into: tuple[str, Path | None], path: str) -> Outcome:
+        root, stamps = into
         wanted: bytes | None = None
         if job.effect == WRITE:
             content = _content(job)
