@@ -16,7 +16,7 @@ from tests.node.test_removed import with_world
 
 @pytest.mark.clause("K-43")
 def test_damage_that_a_question_meets_is_mended(tmp_path: Path) -> None:
-    """ND-24: the file is made again and the question asked of that; nobody is told of the damage."""
+    """ND-24: the file is made again and the question asked of that; nobody hears of the damage."""
 
     async def main(node: Node, world: str) -> None:
         await node.one(world, placed(node, "o-1"))

@@ -116,7 +116,8 @@ def test_an_open_breaker_is_a_number_that_people_see(tmp_path: Path) -> None:
     """08 section 13: a reaction that ran too often lets nothing pass, and its gauge says so."""
 
     async def main(here: Scene) -> None:
-        gauge = f'tally_reaction_breaker_open{{workspace="{here.kept.workspace_id}"}}'
+        labels = f'workspace="{here.kept.workspace_id}",world="{here.world}"'
+        gauge = f"tally_reaction_breaker_open{{{labels}}}"
         assert f"{gauge} 0" in here.node.metrics.text()
         for number in range(3):
             here.write("in/a.txt", str(number))

@@ -74,7 +74,9 @@ def test_a_damaged_middle_is_left_to_a_restore(settings: Config, tmp_path: Path)
 
 def test_a_folder_in_use_is_left_alone(settings: Config) -> None:
     """F7: a node that runs has the folder; nothing is mended under it."""
-    lock = Lock(Files(settings.data))
+    files = Files(settings.data)
+    files.make()
+    lock = Lock(files)
     try:
         assert (judged(settings).level, judged(settings).fix) == (WARN, "stop it, then mend again")
     finally:
@@ -82,7 +84,7 @@ def test_a_folder_in_use_is_left_alone(settings: Config) -> None:
 
 
 def test_what_is_no_backup_is_refused(settings: Config, tmp_path: Path) -> None:
-    """04 section 13: a wrong folder is told before anything is looked at, and so is `--from` alone."""
+    """04 section 13: a wrong folder is told before anything is looked at; so is `--from` alone."""
     with pytest.raises(TallyError) as caught:
         mend_journal(settings, tmp_path)
     assert caught.value.code == "backup.none"

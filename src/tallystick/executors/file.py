@@ -110,7 +110,7 @@ class FileExecutor:
         self._admitted: dict[tuple[str, str], tuple[Path, Path | None]] = {}
 
     def admit(self, workspace: tuple[str, str], root: Path, stamps: Path | None = None) -> None:
-        """Let jobs of a world name one more directory; a shared one announces writes in `stamps`."""
+        """Let jobs of a world name a directory more; a shared one announces writes in `stamps`."""
         self._admitted[workspace] = (root, stamps)
 
     def forget(self, workspace: tuple[str, str]) -> None:

@@ -18,6 +18,7 @@ from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
 from tallystick.journal.lineage import floor_of, oldest, reaches
+from tallystick.journal.present import REMEMBERED, Present
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
@@ -29,7 +30,6 @@ from tallystick.model.abi import Runner
 from tallystick.values import canon
 
 QUICK_SEQS: Final = 10_000
-SEEN_MAX: Final = 1_000_000  # digests that are kept in memory; the others are looked up
 
 
 class Verdict(NamedTuple):
@@ -73,20 +73,22 @@ def verify(
     *,
     checkpoints: Iterable[CheckpointRow] = (),
     keys: Mapping[str, bytes] | None = None,
+    remembered: int = REMEMBERED,
 ) -> Verdict:
     """Judge the journal of a world.
 
     `checkpoints` are copies kept elsewhere; `keys` are public keys that may have signed them,
-    beside those that the journal trusts.
+    beside those that the journal trusts; of so many blobs at most the names are remembered.
     """
     assert level in ("quick", "full"), "replay is the kernel's business"
-    return _Check(reader, world, level == "full").run(list(checkpoints), dict(keys or {}))
+    check = _Check(reader, world, level == "full", remembered)
+    return check.run(list(checkpoints), dict(keys or {}))
 
 
 class _Check:
     """One verification on its way."""
 
-    def __init__(self, reader: Reader, world: str, full: bool) -> None:
+    def __init__(self, reader: Reader, world: str, full: bool, remembered: int) -> None:
         self.reader = reader
         self.world = world
         self.full = full
@@ -96,7 +98,7 @@ class _Check:
         self.floor = floor_of(self.line)
         self.findings: list[Finding] = []
         self.blobs = {"checked": 0, "missing": 0, "bad": 0}
-        self.present = _Present(reader, reaches(self.line))
+        self.present = Present(reader, reaches(self.line), remembered)
 
     def run(self, copies: list[CheckpointRow], keys: dict[str, bytes]) -> Verdict:
         """Everything in turn; each part adds what it finds."""
@@ -256,33 +258,6 @@ class _Check:
 
     def _manifest(self, digest: bytes) -> None:
         Catalogues().load(digest, StagedBlobs(self.reader, self.world))
-
-
-class _Present:
-    """The blobs that a world reads.
-
-    Those of its parents are looked up, and so is what came since, and what is beyond memory.
-    """
-
-    def __init__(self, reader: Reader, reach: list[tuple[str, int]]) -> None:
-        self._seen: dict[bytes, None] = {}
-        self._reader = reader
-        self._reach = reach
-
-    def note(self, digest: bytes) -> None:
-        """This one is there."""
-        if len(self._seen) < SEEN_MAX:
-            self._seen[digest] = None
-
-    def __contains__(self, digest: object) -> bool:
-        assert isinstance(digest, bytes), "blobs are named by digests"
-        if digest in self._seen:
-            return True
-        added = self._reader.added
-        if any(0 <= added(world, digest) <= upto for world, upto in self._reach):
-            self.note(digest)
-            return True
-        return False
 
 
 def folded(reader: Reader, world: str, upto: int | None = None) -> World:

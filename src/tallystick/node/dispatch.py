@@ -155,7 +155,7 @@ class Dispatch:
         return name.effect in self._takers or name.executor in self._takers
 
     def lane_of(self, name: Deferred | Published) -> Lane | None:
-        """Where an executor of this process performs it; None where somebody else does, or nobody."""
+        """Where an executor of this process performs it; None where another does, or nobody."""
         if self.is_diverted(name):
             return None
         return self._lanes.get(name.effect) or self._lanes.get(name.executor)

@@ -31,6 +31,7 @@ def mend_journal(config: Config, backup: Path | None) -> list[Check]:
     if not (files.root / DATABASE).exists():
         return []
     source = None if backup is None else _reader_of(backup)
+    files.make()  # what was restored or copied has no place for a lock yet
     try:
         lock = Lock(files)
     except NotOwner as why:

@@ -74,8 +74,7 @@ if TYPE_CHECKING:  # these are made of a node, so they import it
 T = TypeVar("T")
 
 _UPGRADING_MS = 1000
-_QUIET_LOOK_S = 0.01
-_FLIGHT_S = 0.002
+_LOOK_S = 0.01
 
 
 class Held(NamedTuple):
@@ -373,7 +372,7 @@ class Node:
             self.writer.alone(lambda journal: journal.drop_world(world))
 
         while not await self.on_kernel(lambda: self.engine.remove(world, drop)):  # noqa: ASYNC110
-            await asyncio.sleep(_FLIGHT_S)  # a commit lands on another thread
+            await asyncio.sleep(_LOOK_S)  # a commit lands on another thread
         self.depart(world)
         await self.watching.leave(world)
         await self.index.forget(world)
@@ -460,7 +459,7 @@ class Node:
                 return True
             if self.loop.time() >= until:
                 return False
-            await asyncio.sleep(_QUIET_LOOK_S)
+            await asyncio.sleep(_LOOK_S)
 
     # ---- what a commit lets out -------------------------------------------------------------
 
