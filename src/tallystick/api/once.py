@@ -19,8 +19,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from tallystick.api import wire
+from tallystick.api import found_again, wire
 from tallystick.api.answers import Answers, Kept
+from tallystick.api.found_again import Found
 from tallystick.api.request import Request, Response
 from tallystick.errors import Conflict, DiskFull, Rejected
 from tallystick.journal.base import Reader
@@ -122,20 +123,23 @@ async def _perform(request: Request, keys: Keys, key: str, kept: Kept) -> Respon
 async def _recovered(request: Request, kept: Kept) -> Kept:
     """The row of a request that a crash cut: filled when its record is in the journal."""
     world, after, entropy = request.world, kept.after_seq, kept.entropy
-    seq = await request.node.read(lambda reader: seq_of(reader, world, after, entropy))
-    if seq is None:
+    found = await request.node.read(lambda reader: found_of(reader, world, after, entropy))
+    if found is None:
         return kept
-    body, _ = wire.encoded({"seq": seq, **dict(request.route.found_again)}, cbor=False)
-    return kept._replace(status=202, body=body)
+    response = await (request.route.found_again or found_again.accepted)(request, found)
+    if response is None:
+        return kept
+    body, _ = wire.encoded(response.value, cbor=False)
+    return kept._replace(status=response.status, body=body)
 
 
-def seq_of(reader: Reader, world: str, after: int, entropy: bytes) -> int | None:
-    """The sequence of the record that carries an input's entropy, behind a sequence."""
+def found_of(reader: Reader, world: str, after: int, entropy: bytes) -> Found | None:
+    """The record that carries an input's entropy, behind a sequence."""
     for frame in reader.read(world, after):
         for offset, record in enumerate(open_frame(frame.body)[3]):
             stamp = getattr(record, "stamp", None)
             if stamp is not None and stamp.entropy == entropy:
-                return int(frame.seq) + offset
+                return Found(int(frame.seq) + offset, record)
     return None
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 from tallystick.api.refusals import NoRoute, WrongMethod
 
 if TYPE_CHECKING:
+    from tallystick.api.found_again import Again
     from tallystick.api.request import Request, Response
 
 OPEN: Final = "open"
@@ -67,8 +68,8 @@ class Route:
     query: tuple[str, ...] = ()
     once: Once = "itself"
     whole_node: bool = False
-    found_again: tuple[tuple[str, Any], ...] = ()
-    """What the answer holds beside `seq` when a crash cut it and the journal has the record."""
+    found_again: Again | None = None
+    """What is answered when a crash cut the answer and the journal has the record."""
     parts: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -13,8 +13,8 @@ from tallystick.api import (
     cells,
     effects,
     events,
-    executions,
     feed,
+    found_again,
     history,
     models,
     ops,
@@ -25,6 +25,7 @@ from tallystick.api import (
 from tallystick.api.openapi import openapi
 from tallystick.api.routes import OPEN, SESSION, Route, Table
 from tallystick.api.table_governance import GOVERNANCE
+from tallystick.api.table_playbooks import EXECUTIONS
 from tallystick.api.table_reactions import REACTIONS
 
 METRICS: Final = "/metrics"
@@ -347,7 +348,7 @@ EFFECTS: Final = (
         body=models.IntentReceipt,
         content="document",
         once="kept",
-        found_again=(("status", "settled"),),
+        found_again=found_again.settled,
     ),
     Route("GET", f"{_W}/asks", "read", ops.list_asks, "questions to people", query=_PAGE),
     Route(
@@ -412,85 +413,6 @@ WORK: Final = (
         "give a job back",
         (200, 409),
         content="document",
-    ),
-)
-
-_PLAY: Final = _W + "/executions"
-_BOOKS: Final = _W + "/playbooks"
-EXECUTIONS: Final = (
-    Route("GET", _PLAY, "read", executions.list_executions, "executions", query=_PAGE),
-    Route(
-        "POST",
-        _PLAY,
-        "send",
-        executions.begin,
-        "play a playbook",
-        (202, 422),
-        body=models.NewExecution,
-        content="document",
-        once="kept",
-    ),
-    Route("GET", _PLAY + "/{execution}", "read", executions.show, "one execution", query=("at",)),
-    Route(
-        "GET",
-        _PLAY + "/{execution}/events",
-        "read",
-        executions.events,
-        "what happened in an execution",
-        query=_PAGE,
-    ),
-    Route(
-        "GET",
-        _PLAY + "/{execution}/graph",
-        "read",
-        executions.graph,
-        "an execution as a drawing",
-        query=("format", "at"),
-    ),
-    Route("GET", _BOOKS, "read", executions.list_playbooks, "published playbooks", query=("at",)),
-    Route(
-        "POST",
-        _BOOKS,
-        "send",
-        executions.publish,
-        "publish a playbook",
-        (202, 422),
-        body=models.NewPlaybook,
-        content="document",
-        once="kept",
-    ),
-    Route(
-        "PATCH",
-        _PLAY + "/{execution}/ctx",
-        "operate",
-        executions.patch,
-        "write variables of an execution",
-        (202, 409),
-        body=models.PlayPatch,
-        content="document",
-        once="kept",
-    ),
-    Route(
-        "POST",
-        _PLAY + "/{execution}/signals/{name}",
-        "send",
-        executions.signal,
-        "a signal to an execution",
-        (202, 409),
-        body=models.PlaySignal,
-        content="document",
-        once="kept",
-    ),
-    Route(
-        "POST",
-        _PLAY + "/{execution}/cancel",
-        "operate",
-        executions.cancel,
-        "end an execution now",
-        (202, 409),
-        body=models.Operation,
-        content="document",
-        once="kept",
     ),
 )
 

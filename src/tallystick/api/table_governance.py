@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tallystick.api import effects, models, proposals
+from tallystick.api import effects, found_again, models, proposals
 from tallystick.api.routes import Route
 
 _W: Final = "/v1/worlds/{w}"
@@ -30,6 +30,7 @@ GOVERNANCE: Final = (
         body=models.NewProposal,
         content="large",
         once="kept",
+        found_again=found_again.proposed,
     ),
     Route("GET", _ONE, "read", proposals.show_proposal, "one proposal whole", query=("at",)),
     Route(
@@ -51,6 +52,7 @@ GOVERNANCE: Final = (
             body=models.VoteBody,
             content="document",
             once="kept",
+            found_again=found_again.voted,
         )
         for decision in ("approve", "reject")
     ),
@@ -64,6 +66,7 @@ GOVERNANCE: Final = (
         body=models.ShadowBody,
         content="document",
         once="kept",
+        found_again=found_again.tried,
     ),
     Route(
         "POST",
@@ -75,6 +78,7 @@ GOVERNANCE: Final = (
         body=models.ProveBody,
         content="document",
         once="kept",
+        found_again=found_again.tried,
     ),
     Route(
         "POST",
@@ -86,6 +90,7 @@ GOVERNANCE: Final = (
         body=models.ApplyBody,
         content="document",
         once="kept",
+        found_again=found_again.applied,
     ),
     Route(
         "GET", f"{_W}/authority", "read", proposals.show_authority, "who may do what", query=("at",)

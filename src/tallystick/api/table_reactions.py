@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tallystick.api import models, provenance, reactions, workspaces
-from tallystick.api.routes import Route
+from tallystick.api import found_again, models, provenance, reactions, workspaces
+from tallystick.api.found_again import Again
+from tallystick.api.routes import Handler, Route
 
 _W: Final = "/v1/worlds/{w}"
 _WORKSPACE: Final = _W + "/workspaces/{workspace}"
@@ -13,17 +14,21 @@ _REACTION: Final = _W + "/reactions/{reaction}"
 _RUN: Final = _W + "/runs/{run}"
 
 
-def _posts(path: str, scope: str, handler: object, says: str, body: object) -> Route:
+def _posts(
+    where: tuple[str, str], handler: Handler, says: str, body: object, again: Again | None = None
+) -> Route:
+    path, scope = where
     return Route(
         "POST",
         path,
         scope,
-        handler,  # type: ignore[arg-type]  # handlers of verbs are made by functions
+        handler,
         says,
         (202, 404, 409, 422),
         body=body,
         content="document",
         once="kept",
+        found_again=again,
     )
 
 
@@ -40,7 +45,7 @@ REACTIONS: Final = (
         content="document",
     ),
     Route("DELETE", _WORKSPACE, "admin", workspaces.remove, "watch a directory no more"),
-    _posts(f"{_WORKSPACE}/trust", "admin", workspaces.trust, "pin definitions", models.TrustBody),
+    _posts((f"{_WORKSPACE}/trust", "admin"), workspaces.trust, "pin definitions", models.TrustBody),
     Route(
         "POST",
         f"{_WORKSPACE}/scan",
@@ -67,7 +72,13 @@ REACTIONS: Final = (
         "context frames: the heads by place and type",
         query=("workspace", "path", "type", "stale", "content", "at"),
     ),
-    _posts(f"{_W}/frames", "send", workspaces.put_frame, "put a frame", models.FrameBody),
+    _posts(
+        (f"{_W}/frames", "send"),
+        workspaces.put_frame,
+        "put a frame",
+        models.FrameBody,
+        found_again.frame_put,
+    ),
     Route(
         "GET",
         f"{_W}/stamps",
@@ -78,11 +89,11 @@ REACTIONS: Final = (
     ),
     *(
         _posts(
-            f"{_W}/stamps/{verb}",
-            "operate",
+            (f"{_W}/stamps/{verb}", "operate"),
             workspaces.move_stamp(verb),
             f"{verb} a generated file",
             models.StampBody,
+            found_again.stamp_moved,
         )
         for verb in ("adopt", "forget")
     ),
@@ -95,7 +106,7 @@ REACTIONS: Final = (
         query=("at",),
     ),
     Route("GET", _REACTION, "read", reactions.show_reaction, "one with its lanes", query=("at",)),
-    _posts(f"{_REACTION}/run", "send", reactions.run, "a command trigger", models.RunBody),
+    _posts((f"{_REACTION}/run", "send"), reactions.run, "a command trigger", models.RunBody),
     Route(
         "POST",
         f"{_REACTION}/simulate",
@@ -107,11 +118,11 @@ REACTIONS: Final = (
     ),
     *(
         _posts(
-            f"{_REACTION}/{verb}",
-            "operate",
+            (f"{_REACTION}/{verb}", "operate"),
             reactions.switch(verb),
             f"{verb} a reaction",
             models.Operation,
+            found_again.switched,
         )
         for verb in ("enable", "disable", "reset")
     ),
@@ -126,11 +137,11 @@ REACTIONS: Final = (
     Route("GET", _RUN, "read", reactions.show_run, "one attempt", query=("at",)),
     *(
         _posts(
-            f"{_RUN}/{verb}",
-            "operate",
+            (f"{_RUN}/{verb}", "operate"),
             reactions.operate_run(verb),
             f"{verb} a run",
             models.Operation,
+            found_again.run_operated,
         )
         for verb in ("retry", "abort")
     ),

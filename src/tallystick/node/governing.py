@@ -251,11 +251,15 @@ class Governing:
     async def _switched(self, world: str, ident: str, answer: Answer) -> dict[str, Any]:
         if answer.kind == "refused":
             raise refusal(ident, answer)
+        return await self.applied(world, ident, answer.seq)
+
+    async def applied(self, world: str, ident: str, seq: int) -> dict[str, Any]:
+        """What is told of a switch; a checkpoint stands behind it by then."""
         row = await self._node.duties.checkpoint(world)
         return {
             "proposal": ident,
             "status": "applied",
-            "seq": answer.seq,
+            "seq": seq,
             "manifest": canon.text_of(row.manifest),
             "checkpoint": row.seq,
         }
