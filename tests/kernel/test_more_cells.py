@@ -15,8 +15,15 @@ from tallystick.kernel.machine import submit
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.receipts import outcome_of
 from tallystick.model.abi import TickOutput
-from tallystick.model.cells import COMPLETED
-from tallystick.model.records import EventAdmitted, IntentDenied, Origin, Ticked
+from tallystick.model.cells import COMPLETED, CellId
+from tallystick.model.records import (
+    Dropped,
+    EventAdmitted,
+    IntentDenied,
+    Origin,
+    Ticked,
+    WorkflowFaulted,
+)
 from tallystick.modules.python import Outcome
 from tallystick.values import canon
 from tests.kernel.blobs import Shelf
@@ -31,6 +38,7 @@ from tests.worlds import (
     go,
     lab_documents,
     lab_function,
+    module,
     opt,
     record,
     schema,
@@ -53,6 +61,44 @@ def test_a_cell_deleted_with_mail_begins_again_for_it():
     rig.run()
     assert rig.state(LAB, "a") == {"id": "a", "log": ["again"]}
     assert rig.cell(LAB, "a").born_seq > born
+    check(rig)
+
+
+@pytest.mark.clause("K-35", "X-01")
+@pytest.mark.parametrize("way", ["init_state", "init_fn", "halts", "bad", "no_instance"])
+def test_mail_behind_a_delete_begins_as_its_subscription_says(way: str):
+    """K-35, X-01: from the first state, or not at all; it found a cell that is gone meanwhile."""
+    first: dict[str, Any] = {"init_fn": {"module": "t/pure@1", "entrypoint": "first"}}
+    others: dict[str, dict[str, Any]] = {
+        "init_state": {"init_state": {"id": "", "log": ["first"]}},
+        "no_instance": {"create_if_missing": False},
+    }
+    more = others.get(way, first)
+
+    def made(given: Any) -> Any:
+        begun = {"id": given["input"]["id"], "log": ["first"]}
+        if given["input"]["do"] == "again" and way != "init_fn":
+            return {"output": 1 // 0 if way == "halts" else 1}
+        return {"output": begun}
+
+    ways = [{"event": GO, "workflow": LAB, "key_field": "id", **more}]
+    if way == "no_instance":
+        ways.insert(0, {**ways[0], "create_if_missing": True, "filter": {"tags": ["new"]}})
+    pure = module("t/pure@1", pure={"first": {"input": GO, "output": "t/State@1"}})
+    gone = lab_function(gone=lambda *_: Outcome(None))
+    documents = lab_documents(pure, subscriptions=ways)
+    rig = Rig(documents, {CODE: gone, ("t/pure@1", "first"): made})
+    rig.send(GO, go("a", "one"), tags=("new",))
+    for do in ("gone", "again"):
+        rig.driver.stage(submit(rig.world, Submit(rig.clock.sample(), GO, go("a", do))))
+    rig.run()
+    if way == "no_instance":
+        assert rig.world.cell(CellId(LAB, canon.encode("a"))) is None
+        assert [r.reason for r in rig.records(Dropped)] == ["no_instance"]
+    elif way in ("halts", "bad"):
+        assert [r.code for r in rig.records(WorkflowFaulted)] == ["exception"]
+    else:
+        assert rig.state(LAB, "a")["log"] == ["first", "again"]
     check(rig)
 
 

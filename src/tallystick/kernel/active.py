@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.authority.flow import Flows, compile_flows
 from tallystick.authority.policy import PolicyVerdict, Rules
+from tallystick.kernel.parts import Mail
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Catalogue, Effect, Grant, Subscription, Upcast, Workflow
 from tallystick.model.cells import CellId
@@ -72,6 +73,29 @@ class Active:
     standing: dict[tuple[str, str, str | None], Agreed]
     # The grants of cells that have some of their own: what they were made of, slots, all by name.
     held: dict[CellId, tuple[Any, Mapping[str, Grant], Mapping[str, Grant]]]
+
+    def way_of(self, workflow: str, mail: Mail) -> Route | None:
+        """The subscription that an entry of a mailbox came by, as it is today; calls have none.
+
+        Of several one without a filter: an entry does not say who sent it.
+        """
+        found = None
+        for way in self.routes.get(mail.schema, ()):
+            if way.workflow.name == workflow and way.arm == mail.arm:
+                if not way.filtered:
+                    return way
+                found = found or way
+        return found
+
+    def begins(self, workflow: str, mail: Mail) -> bool:
+        """True when an entry is read by the cell that begins anew after a delete (K-35, X-01)."""
+        if mail.schema in _CONTINUED:
+            return False  # it is for the cell that asked
+        way = self.way_of(workflow, mail)
+        return way is None or way.subscription.create_if_missing
+
+
+_CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS})
 
 
 def activate(catalogue: Catalogue) -> Active:

@@ -52,15 +52,13 @@ def end_cell(draft: Draft, workflow: Workflow, cell: Cell, end: End) -> None:
 
 
 def delete_cell(draft: Draft, cell: Cell) -> None:
-    """Record what goes with a deleted cell: its open intents, and receipts still in its mail."""
+    """Record what goes with a deleted cell: its open intents, and mail that no new cell may read."""
     # A caller waits for the end of its child, however it ends.
     _answer_callers(draft, cell, End(COMPLETED, code="cell.deleted"))
     cancel_open(draft, cell, "cell.deleted")
-    waiting = [m for m in list(cell.mailbox)[1:] if m.schema in _CONTINUED]
+    active, name = draft.world.active, cell.id.workflow
+    waiting = [m for m in list(cell.mailbox)[1:] if not active.begins(name, m)]
     drop_mail(draft, cell, waiting, "no_instance")
-
-
-_CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS})
 
 
 def cancel_open(draft: Draft, cell: Cell, code: str) -> None:

@@ -223,16 +223,14 @@ def _deleted(world: World, cell: Cell) -> None:
     cell.size = 0
     cell.workflow_hash = None  # it begins again: its next tick is its first
     cell.born_seq = world.seq
-    kept = [mail for mail in cell.mailbox if mail.schema not in _CONTINUED]
+    active, name = world.active, cell.id.workflow
+    kept = [mail for mail in cell.mailbox if active.begins(name, mail)]
     cell.mailbox = deque(kept) if kept else NO_MAIL
     if cell.id.key and not kept:
         world.cells_of(cell.id.workflow).remove(cell.id.key)
         world.cell_count -= 1
     elif cell.status in TERMINAL and kept:
         cell.status = RUNNING
-
-
-_CONTINUED: Final = frozenset({envelopes.RECEIPT, envelopes.REJECTED, envelopes.PROGRESS})
 
 
 def _ended(world: World, cell: Cell) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 from tallystick.errors import Busy, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel.active import Route
 from tallystick.kernel.draft import Draft
-from tallystick.kernel.parts import Cell
+from tallystick.kernel.parts import Cell, Mail
 from tallystick.kernel.pins import catalogue_of, narrowed, workflow_of
+from tallystick.kernel.world import World
 from tallystick.model.abi import Halted
 from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import CellId
@@ -133,7 +134,7 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
     if (wanted.init_state is not None or wanted.init_fn is not None) and (
         create or (cell is not None and _is_blank(cell))
     ):
-        init = _init(draft, way, value)
+        init = _init(draft.world, way, None if value is None else value.bytes)
     if create:
         # Later subscriptions of the same event see the cell that this one creates.
         draft.created[ident] = None
@@ -248,14 +249,25 @@ def _upcast(draft: Draft, way: Route, value: Admitted) -> Admitted | None:
     return value
 
 
-def _init(draft: Draft, way: Route, value: Admitted | None) -> bytes | None:
+def first_state(world: World, workflow: str, mail: Mail) -> bytes | Halted | None:
+    """The state that a cell begins anew from for an entry which found one that is gone."""
+    way = world.active.way_of(workflow, mail)
+    if way is None:
+        return None
+    try:
+        return _init(world, way, world.document(mail))
+    except BadKeyError as why:
+        return Halted("exception", why.message, 0, "kernel")
+
+
+def _init(world: World, way: Route, value: bytes | None) -> bytes | None:
     """The state a new cell starts from: written in the manifest, or by its init function."""
     wanted = way.subscription
     if wanted.init_state is not None:
         return wanted.init_state.bytes
     if wanted.init_fn is None or value is None:
         return None
-    answer = _pure(draft, wanted.init_fn, value)
+    answer = world.runner.pure(world.active.catalogue, *wanted.init_fn, value, None)
     if isinstance(answer, Halted):
         raise BadKeyError("value.mismatch", f"init function failed: {answer.message}", "")
     try:

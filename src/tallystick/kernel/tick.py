@@ -20,6 +20,7 @@ from tallystick.kernel.ending import End, delete_cell, end_cell
 from tallystick.kernel.evolve import MIGRATION_FAILED, Older, evolved, is_older
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import FAULTS, INLINE_STATE_MAX, Cell, Mail
+from tallystick.kernel.route import first_state
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.abi import EffectRequest, Halted, Ran, TickInput, TickOutput, bad_output
@@ -118,6 +119,8 @@ def _run(turn: Turn) -> Ran | Halted:
     if state is None and cell.workflow_hash is None:
         # The first tick of a cell starts from what the subscription or the module gives it.
         first: bytes | Halted | None = mail.init
+        if mail.seq < cell.born_seq:  # it found a cell, which is gone
+            first = first_state(world, workflow.name, mail)
         if first is None:
             first = world.runner.init(catalogue, workflow, given)
         if isinstance(first, Halted):
