@@ -9,7 +9,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final
 
-from tallystick.kernel.fold_mail import born, inherit, must, push, requeue, stamped, unqueue
+from tallystick.kernel.fold_mail import inherit, must, push, requeue, stamped, unqueue
 from tallystick.kernel.parts import (
     INLINE_STATE_MAX,
     NO_BONDS,
@@ -48,9 +48,12 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
     told = None if given is None else event_hash
     for index, target in enumerate(to):
         workflow, key, _, arm, upcast, _, init, caps, caller = target
-        cell = world.edit_cell(workflow, key)
+        cells = world.cells_of(workflow)
+        cell = cells.edit(key)
         if cell is None:
-            cell = born(world, make(CellId, (workflow, key)))
+            cell = Cell(make(CellId, (workflow, key)), world.seq)
+            cells.begin(key, cell)
+            world.cell_count += 1
         if caps is not None:
             cell.caps = caps
         if caller is not None:
@@ -147,7 +150,8 @@ def ticked(world: World, record: records.Ticked) -> None:
     workflow, key, workflow_hash, input_seq, size, version, status, before, after, state = _OF_TICK(
         record
     )
-    cell = must(world, workflow, key)
+    cell = world.cells[workflow].edit(key)
+    assert cell is not None, "the record names a cell that exists"
     ended = after is None or status in TERMINAL
     mail = _taken(world, cell, ended)
     assert mail.seq == input_seq, "a tick handles the front of the mailbox"

@@ -32,25 +32,27 @@ from tallystick.values import canon
 
 def opened(world: World, record: records.IntentOpened) -> None:
     """An intent is open: its cell waits for it, the calendar knows when it is due."""
-    cell = world.edit_cell(record.origin.workflow, record.origin.key)
+    _, workflow, _, key, tick_seq, _ = record.origin
+    cell = world.edit_cell(workflow, key)
     # An intent keeps the effect and the receipt schema it was opened under (K-13).
     manifest = world.manifest if cell is None or cell.pin is None else cell.pin
+    ident = record.intent
     intent = Intent(record, world.seq, manifest)
     if record.hold is not None:
         intent.due_ns = _held_until(record)
-    else:
+    elif record.effect == TIMER:
         intent.due_ns = ends_ns(world, record)
-    world.intents.put(record.intent, intent)
+    world.intents.put(ident, intent)
     if record.flow is not None:
         flows.opened(world.levels, record, world.active.flows, world.logical_ns)
     if intent.due_ns is not None:
-        world.timers.add(intent.due_ns, record.intent)
+        world.timers.add(intent.due_ns, ident)
     if cell is not None:
-        cell.inflight = with_bond(cell.inflight, record.intent)
+        cell.inflight = with_bond(cell.inflight, ident) if cell.inflight else (ident,)
         # A key is remembered while its cell lives: not by the one that its own tick has reset.
-        if record.idempotency_key is not None and cell.born_seq != record.origin.tick_seq:
-            cell.keyed = with_bond(cell.keyed, record.intent)
-            world.keyed.put(record.intent, Keyed(record, world.seq, manifest))
+        if record.idempotency_key is not None and cell.born_seq != tick_seq:
+            cell.keyed = with_bond(cell.keyed, ident)
+            world.keyed.put(ident, Keyed(record, world.seq, manifest))
 
 
 def ends_ns(world: World, record: records.IntentOpened) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tallystick.kernel.parts import Cell, Mail
 from tallystick.kernel.world import World, entropy_of
-from tallystick.model.cells import COMPLETED, FAILED, RUNNING, CellId
+from tallystick.model.cells import COMPLETED, FAILED, RUNNING
 from tallystick.model.records import Stamp
 
 
@@ -33,7 +33,10 @@ def inherit(world: World) -> tuple[bytes, int, int]:
 
 def push(world: World, cell: Cell, mail: Mail) -> None:
     """Append to a mailbox; a running cell takes its place in the ring."""
-    cell.post(mail)
+    if cell.mailbox:
+        cell.post(mail)
+    else:
+        cell.mailbox = (mail,)
     status = cell.status
     if status != RUNNING and (status == COMPLETED or _begins(world, cell)):
         cell.status = status = RUNNING  # an entity reopens; a completed process is sent nothing
@@ -59,14 +62,6 @@ def unqueue(world: World, cell: Cell) -> None:
     if cell.queued:
         cell.queued = False
         world.ring.remove(cell.id)
-
-
-def born(world: World, ident: CellId) -> Cell:
-    """A new cell."""
-    cell = Cell(ident, world.seq)
-    world.cells_of(ident.workflow).put(ident.key, cell)
-    world.cell_count += 1
-    return cell
 
 
 def must(world: World, workflow: str, key: bytes) -> Cell:
