@@ -51,8 +51,7 @@ def event_admitted(world: World, record: records.EventAdmitted) -> None:
         cells = world.cells_of(workflow)
         cell = cells.edit(key)
         if cell is None:
-            cell = Cell(make(CellId, (workflow, key)), world.seq)
-            cells.begin(key, cell)
+            cell = cells.delta[key] = Cell(make(CellId, (workflow, key)), world.seq)
             world.cell_count += 1
         if caps is not None:
             cell.caps = caps
@@ -155,7 +154,10 @@ def ticked(world: World, record: records.Ticked) -> None:
     ended = after is None or status in TERMINAL
     mail = _taken(world, cell, ended)
     assert mail.seq == input_seq, "a tick handles the front of the mailbox"
-    cell.forget_first()
+    if len(cell.mailbox) > 1:
+        cell.forget_first()
+    else:
+        cell.mailbox = NO_MAIL
     cell.last_seq = world.seq
     cell.last_active_ns = world.logical_ns
     cell.workflow_hash = workflow_hash
@@ -171,7 +173,11 @@ def ticked(world: World, record: records.Ticked) -> None:
         elif after != before:
             cell.state = None  # over the inline size: read from the blob store when it is needed
         if size <= INLINE_STATE_MAX:
-            _resident(world, cell.id, size)
+            ident, resident = cell.id, world.resident
+            world.resident_bytes += size - resident.pop(ident, 0)
+            resident[ident] = size  # behind all others: it is the youngest now
+            if world.resident_bytes > world.settings.resident_bytes_max:
+                _spill(world)
         if ended:
             _ended(world, cell)
     if ended and cell.pin is not None:
@@ -191,14 +197,6 @@ def unpinned(world: World, record: records.CellUnpinned) -> None:
 
 # What folding takes of a tick: cell, code, place, size, version, status, the digests, the state.
 _OF_TICK: Final = itemgetter(0, 1, 2, 4, 7, 8, 9, 15, 16, 17)
-
-
-def _resident(world: World, ident: CellId, size: int) -> None:
-    resident = world.resident
-    world.resident_bytes += size - resident.pop(ident, 0)
-    resident[ident] = size  # behind all others: it is the youngest now
-    if world.resident_bytes > world.settings.resident_bytes_max:
-        _spill(world)
 
 
 def _spill(world: World) -> None:

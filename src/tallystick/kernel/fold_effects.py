@@ -24,6 +24,7 @@ from tallystick.kernel.parts import (
 from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import RECENT_MAX, World
 from tallystick.model import records
+from tallystick.model.envelopes import PROGRESS, RECEIPT, REJECTED
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
@@ -33,7 +34,8 @@ from tallystick.values import canon
 def opened(world: World, record: records.IntentOpened) -> None:
     """An intent is open: its cell waits for it, the calendar knows when it is due."""
     _, workflow, _, key, tick_seq, _ = record.origin
-    cell = world.edit_cell(workflow, key)
+    cells = world.cells.get(workflow)
+    cell = None if cells is None else cells.edit(key)
     # An intent keeps the effect and the receipt schema it was opened under (K-13).
     manifest = world.manifest if cell is None or cell.pin is None else cell.pin
     ident = record.intent
@@ -98,10 +100,11 @@ def attached(world: World, record: records.IntentAttached) -> None:
     assert known is not None, "an attached key is remembered"
     assert known.settled is not None, "a key is open or settled"
     cell = must(world, record.origin.workflow, record.origin.key)
-    if continuation.schema_of(known.settled) not in workflow_of(world, cell).arms:
+    schema = continuation.schema_of(known.settled)
+    if schema not in workflow_of(world, cell).arms:
         return
     came = Continuation(known.opened, known.manifest, waiter, known.settled)
-    _deliver(world, cell, [came])
+    _deliver(world, cell, schema, [came])
 
 
 def denied(world: World, record: records.IntentDenied) -> None:
@@ -118,7 +121,8 @@ def settled(world: World, record: records.ReceiptSettled) -> None:
     cell, came = close(world, record)
     if record.outcome in _DELIVERED:
         assert cell is not None, "nothing is delivered to a cell that is gone"
-        _deliver(world, cell, came)
+        schema = REJECTED if record.status == "rejected" else RECEIPT
+        _deliver(world, cell, schema, came)
 
 
 _DELIVERED: Final = frozenset({"delivered", "rejected_delivered"})
@@ -151,7 +155,8 @@ def _close(world: World, record: records.ReceiptSettled) -> Owed:
     opened = intent.record
     if opened.flow is not None:
         flows.settled(world.levels, intent, record, world.framed_seq)
-    cell = world.edit_cell(opened.origin.workflow, opened.origin.key)
+    cells = world.cells.get(opened.origin.workflow)
+    cell = None if cells is None else cells.edit(opened.origin.key)
     if cell is not None:
         cell.inflight = without_bond(cell.inflight, ident)
     if opened.idempotency_key is not None:
@@ -183,10 +188,9 @@ def _owed(
     return owed
 
 
-def _deliver(world: World, cell: Cell, came: list[Continuation]) -> None:
+def _deliver(world: World, cell: Cell, schema: str, came: list[Continuation]) -> None:
     """Put continuations into the mailbox of the cell that asked; no table is consulted (K-13)."""
     parent, now_ns, hops = inherit(world)
-    schema = continuation.schema_of(came[0].came)
     arm = workflow_of(world, cell).arms.get(schema)
     for index, each in enumerate(came):
         fields = (
@@ -202,7 +206,8 @@ def progress(world: World, record: records.ProgressNoted) -> None:
     assert intent is not None, "progress is noted only for an open intent"
     intent.progress = record.seq
     origin = intent.record.origin
-    _deliver(world, must(world, origin.workflow, origin.key), _owed(intent, record))
+    cell = must(world, origin.workflow, origin.key)
+    _deliver(world, cell, PROGRESS, _owed(intent, record))
 
 
 def attempted(world: World, record: records.EffectAttempted) -> None:

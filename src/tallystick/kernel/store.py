@@ -157,10 +157,6 @@ class Store(Generic[T]):
         self._hot.pop(key, None)
         self.delta[key] = entry
 
-    def begin(self, key: bytes, entry: T) -> None:
-        """Write an entry where `edit` has just found none."""
-        self.delta[key] = entry
-
     def remove(self, key: bytes) -> None:
         """Delete an entry."""
         if self._touched is not None:
