@@ -72,6 +72,14 @@ def entropy_of(cell: CellId, mail: Mail) -> bytes:
 class World:
     """The live head of one world."""
 
+    __slots__ = (
+        "_catalogues", "active", "blobs", "cause", "cell_count", "cells", "denied", "drops",
+        "expiry", "fence", "framed_seq", "frozen", "head", "id", "intents", "keyed", "keys",
+        "levels", "logical_ns", "manifest", "nodes", "now_ns", "pinned", "proposals", "proved_seq",
+        "read_only", "recent", "resident", "resident_bytes", "revoked", "ring", "runner", "seq",
+        "settings", "stamp", "suppressed", "synthetic", "timers", "unclean", "upgraded_seq",
+    )  # fmt: skip
+
     # tidy: everything that a world holds, named once.
     def __init__(
         self, world_id: str, blobs: Blobs, runner: Runner, settings: Settings | None = None
