@@ -59,9 +59,9 @@ def late_receipt_after_cancel_settles():
 
 
 def receipt_routed_by_table():
-    def deliver(world, cell, came):
+    def deliver(world, cell, schema, came):
         _, first = next(iter(world.cells[cell.id.workflow].entries()))
-        _deliver(world, must(world, *first.id), came)
+        _deliver(world, must(world, *first.id), schema, came)
 
     return swapped((fold_effects, "_deliver", deliver))
 
