@@ -33,6 +33,7 @@ _LAST_NS: Final = 2**64 - 1
 # ---- events ---------------------------------------------------------------------------------
 
 
+# tidy: all that one event does to its cells.
 def event_admitted(world: World, record: records.EventAdmitted) -> None:
     """An event is in the world: its deliveries go to mailboxes."""
     schema, event_hash, _, hops, to, value, value_hash, given, _, idem, stamp = record
