@@ -46,8 +46,8 @@ def _copied(entry: T) -> T:
     kind: Any = type(entry)
     made: T = kind.__new__(kind)
     # A compiled class says by a name of its own what it holds.
-    held = getattr(kind, "__mypyc_attrs__", None) or getattr(kind, "__slots__", None)
-    for name in held or vars(entry):
+    held = getattr(kind, "__mypyc_attrs__", None) or kind.__slots__
+    for name in held:
         setattr(made, name, getattr(entry, name))
     return made
 
