@@ -173,7 +173,7 @@ def test_hot_path_and_slow_pass_agree(data):
     out: list[bytes] = []
     put = schema._put if lens == "native" else schema._compile_sugar()
     try:
-        hot = put(value, out.append)
+        hot = put(value, out)
     except (lenses.Misfit, UnicodeEncodeError):  # type: ignore[attr-defined]
         assert errors
     else:

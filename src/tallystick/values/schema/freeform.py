@@ -13,19 +13,19 @@ from tallystick.values import canon
 from tallystick.values.schema import leaves
 from tallystick.values.schema.misfit import Misfit
 
-Emit = Callable[[bytes], None]
-Put = Callable[[Any, Emit], Any]
+Pieces = list[bytes]
+Put = Callable[[Any, Pieces], Any]
 
 NULL: Final = b"\xf6"
 _head = canon.head
 
 
-def put_boolean(value: Any, emit: Emit) -> Any:
+def put_boolean(value: Any, out: Pieces) -> Any:
     """A bool, and nothing that merely resembles one."""
     if value is True:
-        emit(b"\xf5")
+        out.append(b"\xf5")
     elif value is False:
-        emit(b"\xf4")
+        out.append(b"\xf4")
     else:
         raise Misfit("wrong_type")
     return value
@@ -34,41 +34,41 @@ def put_boolean(value: Any, emit: Emit) -> Any:
 def put_json_at(depth: int) -> Put:
     """The closure of a json position, `depth` containers down."""
 
-    def put_json(value: Any, emit: Emit) -> Any:
-        return _put_json(value, emit, depth)
+    def put_json(value: Any, out: Pieces) -> Any:
+        return _put_json(value, out, depth)
 
     return put_json
 
 
-def _put_json(value: Any, emit: Emit, depth: int) -> Any:
+def _put_json(value: Any, out: Pieces, depth: int) -> Any:
     if isinstance(value, str):
         raw = value.encode()
-        emit(_head(3, len(raw)))
-        emit(raw)
+        out.append(_head(3, len(raw)))
+        out.append(raw)
         return str.__str__(value)
     if value is None:
-        emit(NULL)
+        out.append(NULL)
         return None
     if value is True or value is False:
-        return put_boolean(value, emit)
+        return put_boolean(value, out)
     if isinstance(value, int):
         value = json_int(value)
-        emit(canon.put_int(value))
+        out.append(canon.put_int(value))
         return value
     if isinstance(value, float):
-        emit(canon.put_float(json_float(value)))
+        out.append(canon.put_float(json_float(value)))
         return json_float(value)
     if depth >= canon.DEPTH_MAX and isinstance(value, (list, tuple, Mapping)):
         raise Misfit("too_deep")
     if isinstance(value, (list, tuple)):
-        emit(_head(4, len(value)))
-        return [_put_json(item, emit, depth + 1) for item in value]
+        out.append(_head(4, len(value)))
+        return [_put_json(item, out, depth + 1) for item in value]
     if isinstance(value, Mapping):
-        return _put_json_object(value, emit, depth + 1)
+        return _put_json_object(value, out, depth + 1)
     raise Misfit("wrong_type")
 
 
-def _put_json_object(value: Mapping[Any, Any], emit: Emit, depth: int) -> Any:
+def _put_json_object(value: Mapping[Any, Any], out: Pieces, depth: int) -> Any:
     keyed: list[tuple[bytes, str]] = []
     for key in value:
         if not isinstance(key, str):
@@ -76,12 +76,12 @@ def _put_json_object(value: Mapping[Any, Any], emit: Emit, depth: int) -> Any:
         keyed.append((key.encode(), key))
     # Bytewise order of encoded text keys is the order of (length, bytes).
     keyed.sort(key=_by_encoding)
-    emit(_head(5, len(keyed)))
+    out.append(_head(5, len(keyed)))
     result: dict[str, Any] = {}
     for raw, key in keyed:
-        emit(_head(3, len(raw)))
-        emit(raw)
-        result[str.__str__(key)] = _put_json(value[key], emit, depth)
+        out.append(_head(3, len(raw)))
+        out.append(raw)
+        result[str.__str__(key)] = _put_json(value[key], out, depth)
     return result
 
 

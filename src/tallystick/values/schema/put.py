@@ -1,6 +1,6 @@
 """The hot way in: closures that check a value and write its canonical bytes in one walk.
 
-A closure takes a value and an `emit`, emits encoded pieces in canonical order, and returns the
+A closure takes a value and a list, appends encoded pieces in canonical order, and returns the
 canonical value. It raises `Misfit` at the first fault and keeps no path: who wants to know where
 asks `judge`. Field keys are encoded once, at compile time, in canonical order (01 section 8).
 """
@@ -13,7 +13,7 @@ from typing import Any, Final, assert_never
 
 from tallystick.values import canon
 from tallystick.values.schema import leaves
-from tallystick.values.schema.freeform import NULL, Emit, Put, put_boolean, put_json_at
+from tallystick.values.schema.freeform import NULL, Pieces, Put, put_boolean, put_json_at
 from tallystick.values.schema.leaves import Leaf
 from tallystick.values.schema.lens import ABSENT, Lens
 from tallystick.values.schema.misfit import Misfit
@@ -83,26 +83,26 @@ def _scalar_put(kind: str, leaf: Leaf) -> Put:
 
 
 def _text_put(leaf: Leaf) -> Put:
-    def put_text(value: Any, emit: Emit) -> Any:
+    def put_text(value: Any, out: Pieces) -> Any:
         if type(value) is not str:
             value = leaf(value)
         raw = value.encode()
         n = len(raw)
-        emit(_TEXT_HEADS[n] if n < 256 else _head(3, n))
-        emit(raw)
+        out.append(_TEXT_HEADS[n] if n < 256 else _head(3, n))
+        out.append(raw)
         return value
 
     return put_text
 
 
 def _integer_put(leaf: Leaf, low: int, high: int) -> Put:
-    def put_integer(value: Any, emit: Emit) -> Any:
+    def put_integer(value: Any, out: Pieces) -> Any:
         if type(value) is not int:
             value = leaf(value)
         if 0 <= value <= high:
-            emit(_NATURALS[value] if value < 256 else _head(0, value))
+            out.append(_NATURALS[value] if value < 256 else _head(0, value))
         elif low <= value < 0:
-            emit(_head(1, -1 - value))
+            out.append(_head(1, -1 - value))
         else:
             raise Misfit("out_of_range")
         return value
@@ -111,19 +111,19 @@ def _integer_put(leaf: Leaf, low: int, high: int) -> Put:
 
 
 def _bytes_put(leaf: Leaf) -> Put:
-    def put_bytes(value: Any, emit: Emit) -> Any:
+    def put_bytes(value: Any, out: Pieces) -> Any:
         value = leaf(value)
-        emit(_head(2, len(value)))
-        emit(value)
+        out.append(_head(2, len(value)))
+        out.append(value)
         return value
 
     return put_bytes
 
 
 def _unit_put(leaf: Leaf) -> Put:
-    def put_unit(value: Any, emit: Emit) -> Any:
+    def put_unit(value: Any, out: Pieces) -> Any:
         leaf(value)
-        emit(NULL)
+        out.append(NULL)
 
     return put_unit
 
@@ -131,10 +131,10 @@ def _unit_put(leaf: Leaf) -> Put:
 def _plain_text_put(leaf: Leaf) -> Put:
     """For dec128, hash and uuid: their leaf gives ASCII text."""
 
-    def put_plain(value: Any, emit: Emit) -> Any:
+    def put_plain(value: Any, out: Pieces) -> Any:
         value = leaf(value)
-        emit(_head(3, len(value)))
-        emit(value.encode())
+        out.append(_head(3, len(value)))
+        out.append(value.encode())
         return value
 
     return put_plain
@@ -198,29 +198,31 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
     as_record = lens.record
     whole = _completed(fields)
 
-    def put_record(value: Any, emit: Emit) -> Any:
+    def put_record(value: Any, out: Pieces) -> Any:
         if type(value) is not dict:
             value = as_record(value)
         if len(value) != count:
             value = whole(value)
         result: dict[str, Any] = {}
-        emit(opening)
+        out.append(opening)
         for name, kind, ready, null, put_field in steps:
-            given = value.get(name, ABSENT)
+            if name not in value:
+                raise Misfit("missing_field")
+            given = value[name]
             came = type(given)
             if came is not kind:
                 if given is None and null:
-                    emit(null)  # a field that may be null is so nearly always
+                    out.append(null)  # a field that may be null is so nearly always
                     result[name] = None
                 else:
-                    result[name] = put_field(given, emit)
-            elif came is str:
+                    result[name] = put_field(given, out)
+                continue
+            if came is str:
                 raw = given.encode()
-                emit(ready[len(raw)] + raw)
-                result[name] = given
+                out.append(ready[len(raw)] + raw)
             else:
-                emit(ready[given])
-                result[name] = given
+                out.append(ready[given])
+            result[name] = given
         return result
 
     return put_record
@@ -229,11 +231,9 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
 def _behind_key(key: bytes, put_value: Put) -> Put:
     """The closure of a field, its key included."""
 
-    def put_field(value: Any, emit: Emit) -> Any:
-        if value is ABSENT:
-            raise Misfit("missing_field")
-        emit(key)
-        return put_value(value, emit)
+    def put_field(value: Any, out: Pieces) -> Any:
+        out.append(key)
+        return put_value(value, out)
 
     return put_field
 
@@ -265,36 +265,32 @@ def _variant_put(arms: tuple[tuple[str, Type], ...], lens: Lens, depth: int) -> 
     }
     arm_of = lens.arm
 
-    def put_variant(value: Any, emit: Emit) -> Any:
+    def put_variant(value: Any, out: Pieces) -> Any:
         tag, inner, _ = arm_of(value)
         found = table.get(tag)
         if found is None:
             raise Misfit("unknown_tag")
         opening, put_arm, unit = found
-        emit(opening)
+        out.append(opening)
         if unit:
             if inner is not ABSENT:
-                put_arm(inner, _nowhere)
+                put_arm(inner, [])  # it may be given its null, and never writes it
             return {"$tag": tag}
         if inner is ABSENT:
             raise Misfit("bad_variant")
-        return {"$tag": tag, "$value": put_arm(inner, emit)}
+        return {"$tag": tag, "$value": put_arm(inner, out)}
 
     return put_variant
-
-
-def _nowhere(_piece: bytes) -> None:
-    """A unit arm may be given its null, and never writes it."""
 
 
 def _list_put(put_item: Put, lens: Lens) -> Put:
     as_items = lens.items
 
-    def put_list(value: Any, emit: Emit) -> Any:
+    def put_list(value: Any, out: Pieces) -> Any:
         if type(value) is not list:
             value = as_items(value)
-        emit(_head(4, len(value)))
-        return [put_item(item, emit) for item in value]
+        out.append(_head(4, len(value)))
+        return [put_item(item, out) for item in value]
 
     return put_list
 
@@ -302,16 +298,16 @@ def _list_put(put_item: Put, lens: Lens) -> Put:
 def _set_put(put_item: Put, lens: Lens) -> Put:
     as_members = lens.members
 
-    def put_set(value: Any, emit: Emit) -> Any:
+    def put_set(value: Any, out: Pieces) -> Any:
         found: dict[bytes, Any] = {}
         for item in as_members(value):
             pieces: list[bytes] = []
-            member = put_item(item, pieces.append)
+            member = put_item(item, pieces)
             found[b"".join(pieces)] = member
-        emit(_head(4, len(found)))
+        out.append(_head(4, len(found)))
         result: list[Any] = []
         for encoded in sorted(found):
-            emit(encoded)
+            out.append(encoded)
             result.append(found[encoded])
         return result
 
@@ -323,7 +319,7 @@ def _map_put(kind: str, put_value: Put, lens: Lens) -> Put:
     encode_key = canon.put_int if kind in ("int", "nat") else canon.put_text
     pairs_of = lens.pairs
 
-    def put_map(value: Any, emit: Emit) -> Any:
+    def put_map(value: Any, out: Pieces) -> Any:
         found: dict[bytes, tuple[Any, Any, bytes]] = {}
         for given, item in pairs_of(value, kind):
             key = key_of(given)
@@ -331,14 +327,14 @@ def _map_put(kind: str, put_value: Put, lens: Lens) -> Put:
             if encoded in found:
                 raise Misfit("duplicate_key")
             pieces: list[bytes] = []
-            inner = put_value(item, pieces.append)
+            inner = put_value(item, pieces)
             found[encoded] = (key, inner, b"".join(pieces))
-        emit(_head(5, len(found)))
+        out.append(_head(5, len(found)))
         result: dict[Any, Any] = {}
         for encoded in sorted(found):
             key, inner, piece = found[encoded]
-            emit(encoded)
-            emit(piece)
+            out.append(encoded)
+            out.append(piece)
             result[key] = inner
         return result
 
@@ -346,18 +342,18 @@ def _map_put(kind: str, put_value: Put, lens: Lens) -> Put:
 
 
 def _option_put(put_inner: Put) -> Put:
-    def put_option(value: Any, emit: Emit) -> Any:
+    def put_option(value: Any, out: Pieces) -> Any:
         if value is None:
-            emit(NULL)
+            out.append(NULL)
             return None
-        return put_inner(value, emit)
+        return put_inner(value, out)
 
     return put_option
 
 
 def _bounded_put(put_inner: Put, check: Callable[[Any], None]) -> Put:
-    def put_bounded(value: Any, emit: Emit) -> Any:
-        result = put_inner(value, emit)
+    def put_bounded(value: Any, out: Pieces) -> Any:
+        result = put_inner(value, out)
         check(result)
         return result
 

@@ -128,15 +128,14 @@ class Schema:
 
         What this schema has admitted before is returned as it is.
         """
-        if lens == "native":
-            put = self._put
-        elif lens == "sugar":
+        put = self._put
+        if lens != "native":
+            if lens != "sugar":
+                return self._refitted(value, lens)
             put = self._sugar_put or self._compile_sugar()
-        else:
-            return self._refitted(value, lens)
         out = [_PREFIX]
         try:
-            canonical = put(value, out.append)
+            canonical = put(value, out)
         except (Misfit, UnicodeEncodeError):
             canonical = ABSENT
         if canonical is ABSENT:
@@ -158,7 +157,7 @@ class Schema:
                 return _TEXTS[len(raw)] + raw
         out = [_PREFIX]
         try:
-            self._put(value, out.append)
+            self._put(value, out)
         except (Misfit, UnicodeEncodeError):
             out.clear()
         data = b"".join(out)
@@ -195,9 +194,10 @@ class Schema:
 
     def plain(self, data: bytes) -> Any:
         """The fresh value of a document that `read` takes; refuses like it."""
-        known = self._expected.pop(data, None)
-        if known is not None:
-            return known.copy()
+        if self._expected:
+            known = self._expected.pop(data, None)
+            if known is not None:
+                return known.copy()
         if self._handed and (handed := self._handed.pop(data, ABSENT)) is not ABSENT:
             return handed
         try:
@@ -265,7 +265,7 @@ class Schema:
         if errors:
             raise self._mismatch(errors)
         out = [_PREFIX]
-        canonical = self._put(canonical, out.append)
+        canonical = self._put(canonical, out)
         data = b"".join(out)
         if len(data) > _SIZE_MAX:
             raise self._too_large(data)
