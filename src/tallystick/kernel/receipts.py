@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from tallystick.authority.denial import Denial
 from tallystick.kernel.draft import Draft
-from tallystick.kernel.parts import KERNEL
+from tallystick.kernel.parts import KERNEL, Cell
 from tallystick.kernel.pins import known_workflow
+from tallystick.kernel.world import World
 from tallystick.model import envelopes
+from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import TERMINAL
 from tallystick.model.records import (
     Address,
@@ -22,19 +24,30 @@ from tallystick.model.records import (
 )
 from tallystick.values import canon
 
+# The cell that asked for an effect and its workflow, as far as both are still known.
+Asker = tuple[Cell | None, Workflow | None]
+
+
+def asker_of(world: World, origin: Origin) -> Asker:
+    """Who asked: what asks for an effect has ticked, so its cell is in the world or gone."""
+    _, name, _, key, _, _ = origin
+    cell = world.cell((name, key))
+    return cell, None if cell is None else known_workflow(world, cell)
+
 
 def outcome_of(draft: Draft, origin: Origin, schema: str = envelopes.RECEIPT) -> str:
     """What becomes of a continuation: delivered, or why not."""
-    _, name, _, key, tick_seq, _ = origin
-    world = draft.world
-    cell = world.cell((name, key))
-    # What asks for an effect has ticked, so its cell is in the world or gone.
+    return outcome_for(draft, asker_of(draft.world, origin), origin.tick_seq, schema)
+
+
+def outcome_for(draft: Draft, asker: Asker, tick_seq: int, schema: str) -> str:
+    """The same for who asked at that tick."""
+    cell, workflow = asker
     # A re-created cell inherits nothing from the one before (I19).
-    if cell is None or cell.born_seq > tick_seq:
+    if cell is None or workflow is None or cell.born_seq > tick_seq:
         return "terminal"
-    workflow = known_workflow(world, cell)
     ended = draft.ended
-    if workflow is None or cell.status in TERMINAL or (ended and cell.id in ended):
+    if cell.status in TERMINAL or (ended and cell.id in ended):
         return "terminal"
     if schema not in workflow.arms:
         return "no_arm"

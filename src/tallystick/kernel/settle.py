@@ -30,7 +30,7 @@ from tallystick.kernel.parts import (
     WHATIF,
     Intent,
 )
-from tallystick.kernel.pins import known_workflow, workflow_of
+from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import World
 from tallystick.model import envelopes
 from tallystick.model.catalogue import Effect
@@ -70,15 +70,18 @@ def settle_receipt(world: World, given: Settle) -> Frame:
 
 def settled_by(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt) -> Frame:
     """The frame in which a receipt settles its intent, readable or not."""
-    world = draft.world
-    effect = world.catalogue(intent.manifest).effects[intent.record.effect]
+    world, opened = draft.world, intent.record
+    effect = world.catalogue(intent.manifest).effects[opened.effect]
+    origin = opened.origin
+    asker = receipts.asker_of(world, origin)
     try:
-        _check_size(world, intent, receipt)
+        _check_size(world, asker, receipt.payload)
         payload = _readable(world, effect, receipt)
     except ReceiptFault as why:
         _reject(draft, stamp, intent, receipt, why)
     else:
-        _accept(draft, stamp, intent, receipt, payload)
+        said = receipts.outcome_for(draft, asker, origin.tick_seq, envelopes.RECEIPT)
+        draft.close(_record(draft, stamp, intent, receipt, (receipt.status, payload, said)))
     return draft.frame(make(Answer, ("settled", world.seq + 1, None, None)))
 
 
@@ -132,29 +135,30 @@ def statement_of(receipt: Receipt) -> bytes:
     )
 
 
-def _bytes_max(world: World, intent: Intent) -> int:
+def _bytes_max(world: World, asker: receipts.Asker) -> int:
     """How large a payload may be for the workflow that asked: it may have narrowed the limit."""
-    origin = intent.record.origin
-    cell = world.cell((origin.workflow, origin.key))
-    workflow = None if cell is None else known_workflow(world, cell)
+    _, workflow = asker
     limits = world.active.catalogue.limits if workflow is None else workflow.limits
     return limits.receipt_bytes_max
 
 
-def _check_size(world: World, intent: Intent, receipt: Receipt) -> None:
-    most = _bytes_max(world, intent)
-    if len(receipt.payload) > most:
-        message = f"payload has {len(receipt.payload)} bytes, over {most}"
+def _check_size(world: World, asker: receipts.Asker, payload: bytes) -> None:
+    most = _bytes_max(world, asker)
+    if len(payload) > most:
+        message = f"payload has {len(payload)} bytes, over {most}"
         raise ReceiptFault(message, code="receipt_bytes_max")
 
 
 def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
     """The payload in canonical form under the schema that its status asks for (K-11)."""
     status, payload = receipt.status, receipt.payload
-    if status not in ("ok", "error"):
+    if status == "ok":
+        schema = effect.receipt
+    elif status == "error":
+        schema = effect.error
+    else:
         message = f"an executor cannot say {status!r}"
         raise ReceiptFault(message, code="receipt.bad_status")
-    schema = effect.receipt if status == "ok" else effect.error
     try:
         plain = schema.plain(payload)
     except (NotCanonical, SchemaMismatch) as why:
@@ -171,21 +175,17 @@ def _readable(world: World, effect: Effect, receipt: Receipt) -> bytes:
 # ---- the outcomes ---------------------------------------------------------------------------
 
 
-def _accept(draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt, payload: bytes) -> None:
-    outcome = receipts.outcome_of(draft, intent.record.origin)
-    draft.close(_record(draft, stamp, intent, receipt, (receipt.status, payload, outcome)))
-
-
 def _reject(
     draft: Draft, stamp: Stamp, intent: Intent, receipt: Receipt, why: ReceiptFault
 ) -> None:
     """An unreadable receipt settles its intent; without an arm its cell fails (K-16..K-18)."""
     origin = intent.record.origin
-    outcome = receipts.outcome_of(draft, origin, envelopes.REJECTED)
+    asker = receipts.asker_of(draft.world, origin)
+    outcome = receipts.outcome_for(draft, asker, origin.tick_seq, envelopes.REJECTED)
     if outcome == "no_arm":
         outcome = "cell_failed"
     # What cannot be read may also be too large to keep: evidence is bounded like any value.
-    kept = receipt.payload[: _bytes_max(draft.world, intent)]
+    kept = receipt.payload[: _bytes_max(draft.world, asker)]
     record = _record(draft, stamp, intent, receipt, ("rejected", kept, outcome))
     draft.close(record._replace(error={"code": why.code, "message": why.message[:1024]}))
     if outcome == "cell_failed":
