@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.authority.capabilities import (
     CapabilityRequest,
@@ -28,8 +28,9 @@ from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
 from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.keys import asked_before
-from tallystick.kernel.parts import CALL, PLAY_STEP, READ, SPAWN, Cell
+from tallystick.kernel.parts import CALL, CANCEL, PLAY_STEP, READ, SPAWN, Cell
 from tallystick.kernel.pins import asked_under
+from tallystick.kernel.world import World
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
 from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
@@ -47,6 +48,8 @@ from tallystick.values import canon
 from tallystick.values.schema import Admitted
 from tallystick.values.schema.references import Reference, references
 
+# The effects that need no executor: a tick that asks for one has its receipt in the same frame.
+PERFORMED: Final = frozenset({SPAWN, CALL, READ, CANCEL})
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
 _UNKNOWN_HASH = canon.text_of(bytes(32))
 
@@ -82,7 +85,7 @@ class Case(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """An effect that was admitted: what the kernel may do with it at once."""
+    """An effect that was admitted and that the kernel performs itself, at once."""
 
     intent: bytes
     effect: Effect
@@ -92,14 +95,17 @@ class Opened(NamedTuple):
 
 
 def judge(case: Case) -> Opened | None:
-    """Judge one effect and record the outcome; what was opened, or None."""
-    agreed = _standing(case)
+    """Judge one effect and record the outcome; what was opened, if the kernel performs it."""
+    draft, asking, index, wanted = case
+    agreed = _standing(draft.world, asking, wanted)
     if agreed is not None:
-        fitting = _shaped(case, agreed.effect)
-        if type(fitting) is Admitted and _has_tools(case, fitting):
-            asks = agreed.verdict is None or case.draft.world.active.flows
-            go_on = _agree if asks else _open
-            return go_on(case, _position(case, agreed.site, fitting), fitting, agreed)
+        known, site, _, _, verdict, _ = agreed
+        fitting = _shaped(case, known)
+        if type(fitting) is Admitted and (known.name != PLAY_STEP or _has_tools(case, fitting)):
+            cell, _, tick_seq, _ = asking
+            intent = site.intent(cell.id.key, fitting.bytes, tick_seq, index)
+            asks = verdict is None or draft.world.active.flows
+            return (_agree if asks else _open)(case, intent, fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
@@ -110,48 +116,40 @@ def judge(case: Case) -> Opened | None:
         unread = _undeclared_read(case, params)
         if unread is not None:
             return _deny(case, unread, Judged("no", "ok"), params)
-    if case.wanted.idempotency_key is None:
-        intent = _position(case, _site(case, effect), params)
+    cell, workflow, tick_seq, _ = asking
+    if wanted.idempotency_key is None:
+        intent = _site(case, effect).intent(cell.id.key, params.bytes, tick_seq, index)
         return _authorise(case, intent, effect, params)
-    intent = intent_by_key(case.asking.asker(), effect.name, case.wanted.idempotency_key)
-    again = asked_before(case.draft, case.asking.cell, case.asking.workflow, intent, params)
+    intent = intent_by_key(asking.asker(), effect.name, wanted.idempotency_key)
+    again = asked_before(draft, cell, workflow, intent, params)
     if isinstance(again, Denial):
         return _deny(case, again, Judged("ok", "no"), params)
     if again:
-        case.draft.add(IntentAttached(intent, case.origin(), case.wanted.issuer_ref))
+        draft.add(IntentAttached(intent, case.origin(), wanted.issuer_ref))
         return None
     return _authorise(case, intent, effect, params)
 
 
-def _standing(case: Case) -> Agreed | None:
+def _standing(world: World, asking: Asking, wanted: EffectRequest) -> Agreed | None:
     """A yes that was given before and still holds whatever is asked; else all stages are asked."""
-    draft, asking, _, wanted = case
-    world = draft.world
-    cell = asking.cell
-    if wanted.idempotency_key is not None or world.revoked:
+    cell, workflow, _, _ = asking
+    name, _, _, key, slot, _ = wanted
+    if key is not None or world.revoked:
         return None
     if cell.pin is not None:
         return None  # its effects are not those of the active manifest
     if cell.caps is not None and "beside" not in cell.caps:
         return None  # its slots are its own
-    return world.active.standing.get((asking.workflow.name, wanted.effect, wanted.cap_slot))
+    return world.active.standing.get((workflow.name, name, slot))
 
 
 def _has_tools(case: Case, params: Admitted) -> bool:
     """True unless a step asks for a tool without a grant, or with one that ends some day."""
-    if case.wanted.effect != PLAY_STEP:
-        return True
     asking = case.asking
     slots, _ = slots_of(case.draft.world, asking.cell, asking.workflow)
     held = [slots.get(f"tool.{kind}") for kind in params.value["kinds"]]
     # An expiry has a say at each step: an agreement would outlive it until the node starts again.
     return all(grant is not None and grant.expires_ns is None for grant in held)
-
-
-def _position(case: Case, site: Site, params: Admitted) -> bytes:
-    _, asking, index, _ = case
-    cell, _, tick_seq, _ = asking
-    return site.intent(cell.id.key, params.bytes, tick_seq, index)
 
 
 def _site(case: Case, effect: Effect) -> Site:
@@ -191,15 +189,16 @@ def _undeclared_read(case: Case, params: Admitted) -> Denial | None:
 
 
 def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
-    params = case.wanted.params
-    if not isinstance(params, Admitted) or params.schema is not effect.params:
+    _, asking, _, wanted = case
+    params = wanted.params
+    if type(params) is not Admitted or params.schema is not effect.params:
         raw = params.bytes if isinstance(params, Admitted) else params
         try:
             params = effect.params.exact(raw) or effect.params.admit(canon.decode(raw), "native")
         except (NotCanonical, SchemaMismatch) as why:
             path = why.errors[0]["path"] if isinstance(why, SchemaMismatch) and why.errors else ""
             return Denial("shape", "effect.params_invalid", why.message, path=path)
-    most = case.asking.workflow.limits.params_bytes_max
+    most = asking.workflow.limits.params_bytes_max
     if len(params.bytes) > most:
         message = f"params have {len(params.bytes)} bytes, over {most}"
         return Denial("shape", "effect.params_invalid", message, path="")
@@ -276,6 +275,7 @@ def _open(
     effect, _, held, grant, verdict, rule = agreed
     assert verdict is not None, "policy has spoken"
     cell, workflow, tick_seq, logical_ns = asking
+    _, _, issuer_ref, key, _, length = wanted
     facts = _facts_digest(logical_ns, intent, held.hash)
     hold = None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns)
     claims = None
@@ -284,28 +284,30 @@ def _open(
         if isinstance(taken, Denial):
             return _deny(case, taken, Judged("ok", "ok", grant, rule, "no", facts), params, intent)
         claims, hold = taken.claims, taken.hold or hold
-    judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
     inline, by_hash = draft.store(params.bytes)
-    length = wanted.timeout_ns
     if length is None:
         length = effect.timeout_ns
+    name = effect.name
     fields = (
         intent,
-        effect.name,
+        name,
         effect.hash,
         effect.executor,
         make(Origin, ("workflow", workflow.name, workflow.hash, cell.id.key, tick_seq, index)),
-        judged,
+        make(Judged, ("ok", "ok", grant, rule, "ok", facts)),
         inline,
         by_hash,
-        wanted.issuer_ref,
-        wanted.idempotency_key,
+        issuer_ref,
+        key,
         None if length is None else min(logical_ns + length, _NEVER_NS),
         hold,
         claims,
     )
     draft.open(make(IntentOpened, fields))
-    return make(Opened, (intent, effect, params, held, wanted.issuer_ref))
+    # What has an executor elsewhere is left to it, what is held to its release.
+    if hold is not None or name not in PERFORMED:
+        return None
+    return Opened(intent, effect, params, held, issuer_ref)
 
 
 def judge_again(

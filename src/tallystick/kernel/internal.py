@@ -13,7 +13,7 @@ from tallystick.authority.denial import Denial
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel import receipts
 from tallystick.kernel.active import workflow_forged
-from tallystick.kernel.admit import Asking, Opened
+from tallystick.kernel.admit import PERFORMED, Asking, Opened
 from tallystick.kernel.draft import DELETED, Draft
 from tallystick.kernel.emit import send_to
 from tallystick.kernel.grants import pass_on
@@ -201,3 +201,4 @@ def _meant(draft: Draft, intent: bytes, wanted: dict[str, Any]) -> bool:
 Action = Callable[[Draft, Asking, Opened], None]
 
 ACTIONS: Final[dict[str, Action]] = {SPAWN: _spawn, CALL: _call, READ: _read, CANCEL: _cancel}
+assert ACTIONS.keys() == PERFORMED, "what admission leaves to the kernel is what stands here"

@@ -245,10 +245,16 @@ def _ask(draft: Draft, turn: Turn, effects: tuple[EffectRequest, ...]) -> None:
     """Admit or deny what the tick asks for, and derive what follows at once."""
     world, workflow, cell, _, _, _ = turn
     asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
-    opened: list[Opened | None] = []
-    for wanted in effects:
-        opened.append(judge(make(Case, (draft, asking, len(opened), wanted))))
-    _derive(draft, asking, opened)
+    own: list[Opened] = []
+    for index, wanted in enumerate(effects):
+        opened = judge(make(Case, (draft, asking, index, wanted)))
+        if opened is not None:
+            own.append(opened)
+    # Receipts of denials and of what the kernel performs, in the order of the effects.
+    if len(draft.opened) < len(effects):
+        _deny_all(draft)
+    for each in own:
+        internal.perform(draft, asking, each)
     most = workflow.limits.inflight_max
     if len(cell.inflight) + len(draft.opened) > most:
         # What ends in this very frame, as a cancel does and what it cancels, is not in flight.
@@ -331,18 +337,6 @@ def _with_notes(draft: Draft, ticked: Ticked, output: TickOutput) -> Ticked:
         metrics=dict(metrics) if metrics else None,
         blobs=[canon.raw_of(text) for text in blobs] if blobs else None,
     )
-
-
-def _derive(draft: Draft, asking: Asking, opened: list[Opened | None]) -> None:
-    """Receipts of denials and of internal effects, in the order of the effects."""
-    if None in opened:
-        _deny_all(draft)
-    for each in opened:
-        # What has an executor elsewhere is left to it, what is held to its release.
-        if each is None or each.effect.name not in internal.ACTIONS:
-            continue
-        if draft.opened[each.intent].hold is None:
-            internal.perform(draft, asking, each)
 
 
 def _deny_all(draft: Draft) -> None:
