@@ -47,14 +47,14 @@ class Delivered:
     def plain(self) -> Any:
         """The same as a fresh plain value."""
         world, mail = self.world, self.mail
-        came = mail.continuation
-        if mail.value is not None:
-            value = world.decoded(mail.schema, mail.value)
+        _, _, schema, arm, _, _, _, document, _, _, came, _, _ = mail
+        if document is not None:
+            value = world.decoded(schema, document)
         elif came is not None:
             value = world.continued(mail, came)
         else:
-            value = world.decoded(mail.schema, world.document(mail))
-        return value if mail.arm is None else {"$tag": mail.arm, "$value": value}
+            value = world.decoded(schema, world.document(mail))
+        return value if arm is None else {"$tag": arm, "$value": value}
 
     def receipt(self) -> Came | None:
         """The settled effect of a receipt; None for everything else."""

@@ -7,6 +7,7 @@ A refusal leaves the world, and so its root, as it was.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
@@ -25,6 +26,7 @@ from tallystick.values.schema import Admitted
 IDEM_KEY_MAX = 128
 TAGS_MAX = 64
 ORIGINS = frozenset({"external", "system", "governance"})
+_ANYBODY: Final = Source("external")  # as nearly every event comes
 
 
 def _read_only(world: World) -> Unavailable:
@@ -54,7 +56,9 @@ def submit_event(world: World, given: Submit) -> Frame:
         if seen is not None:
             return seen
     draft = Draft(world)
-    source = make(Source, (origin, principal, None, None, None))
+    source = _ANYBODY
+    if principal is not None or origin != "external":
+        source = make(Source, (origin, principal, None, None, None))
     event = make(Event, (schema, admitted, source, tags, key))
     targets, lost = _route(draft, event)
     value, value_hash = draft.store(admitted.bytes)

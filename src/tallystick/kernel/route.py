@@ -78,7 +78,7 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
         else:
             assert isinstance(found, Lost), "a delivery happens or it does not"
             lost.append(found)
-    return tuple(targets), tuple(lost)
+    return tuple(targets), tuple(lost) if lost else ()
 
 
 def _passes(way: Route, event: Event) -> bool:

@@ -219,7 +219,6 @@ _OUTPUT: Final = frozenset(
 _EFFECT: Final = frozenset(
     {"effect", "params", "issuer_ref", "idempotency_key", "cap_slot", "timeout_ns"}
 )
-_USUAL: Final = frozenset({"effect", "params", "cap_slot"})
 _EVENT: Final = frozenset({"schema", "value", "key", "tags"})
 _LOG: Final = frozenset({"level", "message", "fields"})
 
@@ -265,7 +264,13 @@ def write_output(output: TickOutput) -> bytes:
     rare = events or logs or metrics or blobs or reason is not None or ann is not None
     if rare or state is None:
         return _write_walked(output, state)
-    # A state, a status, a result and effects: what nearly every tick answers.
+    return write_plain(state, status, result, effects)
+
+
+def write_plain(
+    state: bytes, status: str, result: bytes | None, effects: tuple[EffectRequest, ...]
+) -> bytes:
+    """The envelope of a state, a status, a result and effects: what nearly every tick answers."""
     said, n = b"", 1 if status == RUNNING else 2
     if result is not None:
         said = _RESULT + _OCTETS[len(result)] + result
@@ -426,9 +431,9 @@ def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectReque
 
     A lane that has made the params document already passes it.
     """
-    if params is not None and type(raw) is dict and raw.keys() == _USUAL:
-        name, slot = raw["effect"], raw["cap_slot"]
-        if type(name) is str and type(slot) is str and raw["params"] is not None:
+    if params is not None and type(raw) is dict and len(raw) == 3:
+        name, slot = raw.get("effect"), raw.get("cap_slot")
+        if type(name) is str and type(slot) is str and raw.get("params") is not None:
             return make(EffectRequest, (name, params, None, None, slot, None))
     _fields(raw, _EFFECT, "effect")
     if params is None:

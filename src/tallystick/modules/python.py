@@ -27,6 +27,7 @@ from tallystick.model.abi import (
     read_event,
     read_output,
     write_output,
+    write_plain,
 )
 from tallystick.model.catalogue import Catalogue, Workflow
 from tallystick.model.cells import COMPLETED, RUNNING
@@ -74,12 +75,13 @@ class PythonRunner:
         function = self._functions.get((workflow.module, workflow.entrypoint))
         if function is None:
             return _halted("exception", f"no function {workflow.entrypoint} is loaded")
+        data, _, event, _, about, _ = tick
         try:
-            state = None if tick.state is None else _plain_state(workflow, tick.state)
-            ctx = None if tick.ctx is None else canon.decode(tick.ctx.document())
-            answer = function(state, tick.event.plain(), ctx)
-            output = _output(catalogue, workflow, answer)
-            return make(Ran, (output, write_output(output), 0, ENGINE, False, True))
+            state = None if data is None else _plain_state(workflow, data)
+            ctx = None if about is None else canon.decode(about.document())
+            answer = function(state, event.plain(), ctx)
+            output, envelope = _output(catalogue, workflow, answer)
+            return make(Ran, (output, envelope, 0, ENGINE, False, True))
         except LimitExceeded as over:
             return Halted(over.code, over.message, 0, ENGINE, over.limit)
         except TickFault as fault:
@@ -122,7 +124,8 @@ def _plain_state(workflow: Workflow, data: bytes) -> Any:
         return canon.decode(data)  # an older version that the workflow says it reads
 
 
-def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput:
+def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> tuple[TickOutput, bytes]:
+    """The output that a function answers, and its envelope."""
     if type(answer) is not Outcome and not isinstance(answer, Outcome):
         answer = Outcome(answer)
     state = answer.state
@@ -136,15 +139,17 @@ def _output(catalogue: Catalogue, workflow: Workflow, answer: Any) -> TickOutput
     result = answer.result
     # The common answers need no envelope walk: every part is admitted or checked already.
     if answer.ann is None and answer.reason is None and not (answer.logs or answer.metrics):
-        if answer.status == RUNNING and result is None:
-            plain = (state, RUNNING, None, None, events, effects, None, (), None, None)
-            return make(TickOutput, plain)
-        if answer.status == COMPLETED:
+        status = COMPLETED if answer.status == COMPLETED else RUNNING
+        if status == COMPLETED or (answer.status == RUNNING and result is None):
             data = None if result is None else canon.encode(result)
-            ended = (state, COMPLETED, data, None, events, effects, None, (), None, None)
-            return make(TickOutput, ended)
+            plain = (state, status, data, None, events, effects, None, (), None, None)
+            output = make(TickOutput, plain)
+            if events or state is None:
+                return output, write_output(output)
+            return output, write_plain(state.bytes, status, data, effects)
     output = read_output(_envelope(workflow, answer, state))
-    return output._replace(events=events, effects=effects)
+    output = output._replace(events=events, effects=effects)
+    return output, write_output(output)
 
 
 def _envelope(workflow: Workflow, answer: Outcome, state: Admitted | None) -> dict[str, Any]:
