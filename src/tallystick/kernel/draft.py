@@ -139,9 +139,13 @@ class Draft:
 
     def frame(self, answer: Answer, snapshot: Any = None) -> Frame:
         """The finished frame."""
+        opened: tuple[bytes, ...] = ()
+        ended: tuple[bytes, ...] = ()
         settled = self.settled
-        opened: tuple[bytes, ...] = tuple(self.opened) if self.opened else ()
-        if opened and settled:
-            opened = tuple([intent for intent in opened if intent not in settled])
-        ended: tuple[bytes, ...] = tuple(settled) if settled else ()
+        if settled:
+            ended = tuple(settled)
+        if self.opened:
+            opened = tuple(self.opened)
+            if settled:
+                opened = tuple([intent for intent in opened if intent not in settled])
         return make(Frame, (tuple(self.records), opened, ended, self.blobs, answer, snapshot))

@@ -80,7 +80,9 @@ def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, docum
         draft.add(Noted(topic="hops_max", data=data, workflow=workflow.name, key=cell.id.key))
         return
     if schema not in draft.world.active.routes:
-        draft.records.append(_record(draft, (schema, document, source, (), None), digest, ()))
+        inline, by_hash = draft.store(document)
+        fields = (schema, digest, source, draft.hops, (), inline, by_hash, None, None, None, None)
+        draft.records.append(make(EventAdmitted, fields))
         return
     admitted = draft.world.active.catalogue.schemas[schema].read(document)
     event = Event(schema, admitted, source, (), None)

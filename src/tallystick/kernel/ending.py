@@ -17,7 +17,6 @@ from tallystick.model import envelopes
 from tallystick.model.catalogue import Workflow
 from tallystick.model.cells import COMPLETED
 from tallystick.model.records import Noted
-from tallystick.model.tuples import make
 from tallystick.values import canon
 
 DROPS_MAX: Final = 16
@@ -33,15 +32,19 @@ class End(NamedTuple):
     handled: int = 0
 
 
-def end_cell(draft: Draft, workflow: Workflow, cell: Cell, end: End) -> None:
+# The same as a tick gives it, which ends most cells.
+Ended = tuple[str, bytes | None, str | None, str | None, int]
+
+
+def end_cell(draft: Draft, workflow: Workflow, cell: Cell, end: Ended) -> None:
     """Record the end of a cell: completed or failed, with its result or its reason."""
     status, result, code, message, handled = end
     ident = cell.id
     draft.ended.setdefault(ident, status)  # a deleted cell stays deleted
-    fields = (
-        workflow.name, ident.key or None, status, result, code, message, cell.born_seq, draft.seq
-    )  # fmt: skip
-    document = envelopes.ended_document(make(envelopes.Ended, fields))
+    seq = draft.world.seq + len(draft.records)
+    document = envelopes.ended_document(
+        (workflow.name, ident.key or None, status, result, code, message, cell.born_seq, seq)
+    )
     emit_system(draft, workflow, cell, envelopes.COMPLETED, document)
     if cell.callers:
         _answer_callers(draft, cell, end)
@@ -73,17 +76,18 @@ def _of(record: Any, cell: Cell) -> bool:
     return bool(record.origin.workflow == cell.id.workflow and record.origin.key == cell.id.key)
 
 
-def _answer_callers(draft: Draft, cell: Cell, end: End) -> None:
+def _answer_callers(draft: Draft, cell: Cell, end: Ended) -> None:
     """Join: each cell that called this one gets its receipt now (X-18)."""
+    status, result, code, message, _ = end
     for intent in list(cell.callers):
         if not draft.is_open(intent):
             continue
         payload = canon.encode(
             {
-                "status": {"$tag": end.status},
-                "result": end.result,
-                "code": end.code,
-                "message": end.message,
+                "status": {"$tag": status},
+                "result": result,
+                "code": code,
+                "message": message,
             }
         )
         receipts.settle(draft, receipts.opened_record(draft, intent), "ok", payload)

@@ -58,7 +58,7 @@ class Moved(NamedTuple):
 def is_older(world: World, workflow: Workflow, cell: Cell, mail: Mail) -> bool:
     """True when a cell or what waits for it stands before the newest change of the manifest."""
     since = world.upgraded_seq
-    if mail.seq < since or cell.last_seq < since or (since and _is_strange(workflow, mail)):
+    if since and (mail.seq < since or cell.last_seq < since or _is_strange(workflow, mail)):
         return True
     return cell.state_hash is not None and cell.state_version != workflow.state_version
 

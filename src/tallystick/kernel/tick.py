@@ -190,8 +190,8 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     noted = reason is not None or logs or metrics or blobs
     # Nearly every output is small and plain, which few looks tell; others are asked one by one.
     size = len(envelope)
-    small = size <= limits.state_bytes_max and size <= limits.output_bytes_max
-    if not small or len(effects) > limits.effects_max or events or noted or ann is not None:
+    large = size > limits.state_bytes_max or size > limits.output_bytes_max
+    if large or events or noted or ann is not None or len(effects) > limits.effects_max:
         _check_limits(workflow, limits, ran, state)
     if result is not None and not written:
         _check_result(result)
@@ -383,7 +383,7 @@ def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
         code = message = None
         if reason is not None:
             code, message = reason["code"], reason["message"]
-        end_cell(draft, workflow, cell, make(End, (status, result, code, message, handled)))
+        end_cell(draft, workflow, cell, (status, result, code, message, handled))
     if state is None:
         delete_cell(draft, cell)
 

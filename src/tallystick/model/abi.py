@@ -277,7 +277,9 @@ def write_plain(
         n += 1
     if not effects:
         return b"".join((_MAPS[n], _OCTETS[len(state)], state, said, _STATUS[status]))
-    asked = _write_effects(effects)
+    # A comprehension costs more than the one effect that there is nearly always.
+    one = len(effects) == 1
+    asked = _ONE_EFFECT + _write_effect(effects[0]) if one else _write_effects(effects)
     return b"".join((_MAPS[n + 1], _OCTETS[len(state)], state, said, _STATUS[status], asked))
 
 
@@ -317,8 +319,6 @@ _NAMES: Final = canon.NAMES
 
 
 def _write_effects(effects: tuple[EffectRequest, ...]) -> bytes:
-    if len(effects) == 1:  # a comprehension costs more than this one
-        return _ONE_EFFECT + _write_effect(effects[0])
     many = [_write_effect(effect) for effect in effects]
     return _K["effects"] + canon.head(4, len(many)) + b"".join(many)
 

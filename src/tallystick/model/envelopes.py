@@ -199,7 +199,11 @@ _COMPLETED: Final = (
 )  # fmt: skip
 
 
-def ended_document(ended: Ended) -> bytes:
+# The fields of `Ended`, without their names.
+_Ended = tuple[str, bytes | None, str, bytes | None, str | None, str | None, int, int]
+
+
+def ended_document(ended: _Ended) -> bytes:
     """The document of an end; that of a good one is joined from larger pieces."""
     workflow, key, status, result, code, message, born_seq, ended_seq = ended
     if status != "completed" or code is not None or message is not None:

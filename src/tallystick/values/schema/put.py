@@ -200,15 +200,16 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
 
     def put_record(value: Any, out: Pieces) -> Any:
         if type(value) is not dict:
-            value = as_record(value)
+            value = dict(as_record(value))  # one that makes up fields is asked for none
         if len(value) != count:
             value = whole(value)
         result: dict[str, Any] = {}
         out.append(opening)
         for name, kind, ready, null, put_field in steps:
-            if name not in value:
-                raise Misfit("missing_field")
-            given = value[name]
+            try:
+                given = value[name]
+            except KeyError:
+                raise Misfit("missing_field") from None
             came = type(given)
             if came is not kind:
                 if given is None and null:
