@@ -30,7 +30,6 @@ from tallystick.kernel.grants import pass_on, slots_of
 from tallystick.kernel.keys import asked_before
 from tallystick.kernel.parts import CALL, CANCEL, PLAY_STEP, READ, SPAWN, Cell
 from tallystick.kernel.pins import asked_under
-from tallystick.kernel.world import World
 from tallystick.model.abi import EffectRequest, Halted
 from tallystick.model.catalogue import Effect, Grant, Workflow
 from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
@@ -97,30 +96,33 @@ class Opened(NamedTuple):
 def judge(case: Case) -> Opened | None:
     """Judge one effect and record the outcome; what was opened, if the kernel performs it."""
     draft, asking, index, wanted = case
-    agreed = _standing(draft.world, asking, wanted)
+    cell, workflow, tick_seq, _ = asking
+    name, asked, _, key, slot, _ = wanted
+    world = draft.world
+    agreed = None
+    if key is None and not world.revoked and _has_usual_slots(cell):
+        agreed = world.active.standing.get((workflow.name, name, slot))
     if agreed is not None:
         known, site, _, _, verdict, _ = agreed
-        fitting = _shaped(case, known)
-        if type(fitting) is Admitted and (known.name != PLAY_STEP or _has_tools(case, fitting)):
-            cell, _, tick_seq, _ = asking
+        fitting = _shaped(workflow, known, asked)
+        if type(fitting) is Admitted and (name != PLAY_STEP or _has_tools(case, fitting)):
             intent = site.intent(cell.id.key, fitting.bytes, tick_seq, index)
-            asks = verdict is None or draft.world.active.flows
+            asks = verdict is None or world.active.flows
             return (_agree if asks else _open)(case, intent, fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
-    params = _shaped(case, effect)
+    params = _shaped(workflow, effect, asked)
     if isinstance(params, Denial):
         return _deny(case, params, Judged("ok", "no"))
     if effect.name == READ:
         unread = _undeclared_read(case, params)
         if unread is not None:
             return _deny(case, unread, Judged("no", "ok"), params)
-    cell, workflow, tick_seq, _ = asking
-    if wanted.idempotency_key is None:
+    if key is None:
         intent = _site(case, effect).intent(cell.id.key, params.bytes, tick_seq, index)
         return _authorise(case, intent, effect, params)
-    intent = intent_by_key(asking.asker(), effect.name, wanted.idempotency_key)
+    intent = intent_by_key(asking.asker(), effect.name, key)
     again = asked_before(draft, cell, workflow, intent, params)
     if isinstance(again, Denial):
         return _deny(case, again, Judged("ok", "no"), params)
@@ -130,17 +132,11 @@ def judge(case: Case) -> Opened | None:
     return _authorise(case, intent, effect, params)
 
 
-def _standing(world: World, asking: Asking, wanted: EffectRequest) -> Agreed | None:
-    """A yes that was given before and still holds whatever is asked; else all stages are asked."""
-    cell, workflow, _, _ = asking
-    name, _, _, key, slot, _ = wanted
-    if key is not None or world.revoked:
-        return None
+def _has_usual_slots(cell: Cell) -> bool:
+    """True for a cell to which a yes applies that its workflow was given before."""
     if cell.pin is not None:
-        return None  # its effects are not those of the active manifest
-    if cell.caps is not None and "beside" not in cell.caps:
-        return None  # its slots are its own
-    return world.active.standing.get((workflow.name, name, slot))
+        return False  # its effects are not those of the active manifest
+    return cell.caps is None or "beside" in cell.caps  # else its slots are its own
 
 
 def _has_tools(case: Case, params: Admitted) -> bool:
@@ -188,9 +184,7 @@ def _undeclared_read(case: Case, params: Admitted) -> Denial | None:
     return Denial("declared", "effect.undeclared", message, path="/workflow")
 
 
-def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
-    _, asking, _, wanted = case
-    params = wanted.params
+def _shaped(workflow: Workflow, effect: Effect, params: bytes | Admitted) -> Admitted | Denial:
     if type(params) is not Admitted or params.schema is not effect.params:
         raw = params.bytes if isinstance(params, Admitted) else params
         try:
@@ -198,7 +192,7 @@ def _shaped(case: Case, effect: Effect) -> Admitted | Denial:
         except (NotCanonical, SchemaMismatch) as why:
             path = why.errors[0]["path"] if isinstance(why, SchemaMismatch) and why.errors else ""
             return Denial("shape", "effect.params_invalid", why.message, path=path)
-    most = asking.workflow.limits.params_bytes_max
+    most = workflow.limits.params_bytes_max
     if len(params.bytes) > most:
         message = f"params have {len(params.bytes)} bytes, over {most}"
         return Denial("shape", "effect.params_invalid", message, path="")
@@ -261,9 +255,7 @@ def _stands(case: Case, agreed: Agreed) -> bool:
         return False
     # Internal effects name workflows and capabilities in their parameters, others secrets.
     asks_more = agreed.effect.name in (SPAWN, CALL, READ) or agreed.effect.secret
-    cell = case.asking.cell
-    own = (cell.caps is not None and "beside" not in cell.caps) or cell.pin is not None
-    return not own and not asks_more
+    return not asks_more and _has_usual_slots(case.asking.cell)
 
 
 # tidy: one record, all of its fields.
