@@ -19,18 +19,18 @@ from tallystick.authority.capabilities import (
     judge_tools,
 )
 from tallystick.authority.denial import Denial
-from tallystick.authority.enforcers import EnforcerAnswer
 from tallystick.authority.policy import PolicyFacts, PolicyVerdict
 from tallystick.authority.secrets import forbidden_secret, unknown_secret
 from tallystick.errors import NotCanonical, SchemaMismatch
 from tallystick.kernel.active import Agreed
 from tallystick.kernel.capacity import take_room
 from tallystick.kernel.draft import Draft
-from tallystick.kernel.grants import pass_on, slots_of
+from tallystick.kernel.grants import enforced, pass_on, slots_of
 from tallystick.kernel.keys import asked_before
 from tallystick.kernel.parts import CALL, CANCEL, PLAY_STEP, READ, SPAWN, Cell
 from tallystick.kernel.pins import asked_under
-from tallystick.model.abi import EffectRequest, Halted
+from tallystick.kernel.world import World
+from tallystick.model.abi import EffectRequest
 from tallystick.model.catalogue import Effect, Grant, Workflow
 from tallystick.model.effects import Asked, Asker, Site, intent_by_key, intent_by_position
 from tallystick.model.records import (
@@ -89,26 +89,40 @@ class Opened(NamedTuple):
     intent: bytes
     effect: Effect
     params: Admitted
-    grant: Grant
     issuer_ref: str | None
 
 
+# The tick that asks, as it is handed down: its draft, cell, workflow, position and logical time.
+Place = tuple[Draft, Cell, Workflow, int, int]
+
+
+def ask(place: Place, index: int, wanted: EffectRequest) -> Opened | None:
+    """Judge one effect of a tick: by a yes that stands whatever is asked, else by all stages."""
+    draft, cell, workflow, tick_seq, logical_ns = place
+    agreed = _standing(draft.world, cell, workflow, wanted)
+    if agreed is not None and not draft.world.active.flows:
+        effect, site, held, grant, verdict, rule = agreed
+        params = _shaped(workflow, effect, wanted.params)
+        if verdict is not None and type(params) is Admitted and effect.name != PLAY_STEP:
+            intent = site.intent(cell.id.key, params.bytes, tick_seq, index)
+            facts = _facts_digest(logical_ns, intent, held.hash)
+            judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
+            return _opened(place, (index, wanted, intent, params), effect, judged)
+    return judge(Case(draft, Asking(cell, workflow, tick_seq, logical_ns), index, wanted))
+
+
+# tidy: the order of the questions is the rule.
 def judge(case: Case) -> Opened | None:
     """Judge one effect and record the outcome; what was opened, if the kernel performs it."""
     draft, asking, index, wanted = case
     cell, workflow, tick_seq, _ = asking
-    name, asked, _, key, slot, _ = wanted
-    world = draft.world
-    agreed = None
-    if key is None and not world.revoked and _has_usual_slots(cell):
-        agreed = world.active.standing.get((workflow.name, name, slot))
+    name, asked, _, key, _, _ = wanted
+    agreed = _standing(draft.world, cell, workflow, wanted)
     if agreed is not None:
-        known, site, _, _, verdict, _ = agreed
-        fitting = _shaped(workflow, known, asked)
+        fitting = _shaped(workflow, agreed.effect, asked)
         if type(fitting) is Admitted and (name != PLAY_STEP or _has_tools(case, fitting)):
-            intent = site.intent(cell.id.key, fitting.bytes, tick_seq, index)
-            asks = verdict is None or world.active.flows
-            return (_agree if asks else _open)(case, intent, fitting, agreed)
+            intent = agreed.site.intent(cell.id.key, fitting.bytes, tick_seq, index)
+            return _agree(case, intent, fitting, agreed)
     effect = _declared(case)
     if isinstance(effect, Denial):
         return _deny(case, effect, Judged("no"))
@@ -130,6 +144,13 @@ def judge(case: Case) -> Opened | None:
         draft.add(IntentAttached(intent, case.origin(), wanted.issuer_ref))
         return None
     return _authorise(case, intent, effect, params)
+
+
+def _standing(world: World, cell: Cell, workflow: Workflow, wanted: EffectRequest) -> Agreed | None:
+    """A yes that was given before and still holds whatever is asked; else all stages are asked."""
+    if wanted.idempotency_key is not None or world.revoked or not _has_usual_slots(cell):
+        return None
+    return world.active.standing.get((workflow.name, wanted.effect, wanted.cap_slot))
 
 
 def _has_usual_slots(cell: Cell) -> bool:
@@ -258,7 +279,6 @@ def _stands(case: Case, agreed: Agreed) -> bool:
     return not asks_more and _has_usual_slots(case.asking.cell)
 
 
-# tidy: one record, all of its fields.
 def _open(
     case: Case, intent: bytes, params: Admitted, agreed: Agreed, asked: PolicyFacts | None = None
 ) -> Opened | None:
@@ -267,7 +287,6 @@ def _open(
     effect, _, held, grant, verdict, rule = agreed
     assert verdict is not None, "policy has spoken"
     cell, workflow, tick_seq, logical_ns = asking
-    _, _, issuer_ref, key, _, length = wanted
     facts = _facts_digest(logical_ns, intent, held.hash)
     hold = None if verdict.decision == "allow" else _hold(verdict, draft.seq + 1, logical_ns)
     claims = None
@@ -276,6 +295,24 @@ def _open(
         if isinstance(taken, Denial):
             return _deny(case, taken, Judged("ok", "ok", grant, rule, "no", facts), params, intent)
         claims, hold = taken.claims, taken.hold or hold
+    place = (draft, cell, workflow, tick_seq, logical_ns)
+    judged = Judged("ok", "ok", grant, rule, "ok", facts)
+    return _opened(place, (index, wanted, intent, params), effect, judged, (hold, claims))
+
+
+# tidy: one record, all of its fields.
+def _opened(
+    place: Place,
+    asked: tuple[int, EffectRequest, bytes, Admitted],
+    effect: Effect,
+    judged: Judged,
+    waits: tuple[Mapping[str, Any] | None, list[dict[str, Any]] | None] = (None, None),
+) -> Opened | None:
+    """Record an intent that all stages have agreed to, with its hold and its claims."""
+    draft, cell, workflow, tick_seq, logical_ns = place
+    index, wanted, intent, params = asked
+    hold, claims = waits
+    _, _, issuer_ref, key, _, length = wanted
     inline, by_hash = draft.store(params.bytes)
     if length is None:
         length = effect.timeout_ns
@@ -286,7 +323,7 @@ def _open(
         effect.hash,
         effect.executor,
         make(Origin, ("workflow", workflow.name, workflow.hash, cell.id.key, tick_seq, index)),
-        make(Judged, ("ok", "ok", grant, rule, "ok", facts)),
+        judged,
         inline,
         by_hash,
         issuer_ref,
@@ -295,11 +332,13 @@ def _open(
         hold,
         claims,
     )
-    draft.open(make(IntentOpened, fields))
+    record = make(IntentOpened, fields)
+    draft.records.append(record)
+    draft.opened[intent] = record  # what follows in the frame finds it open
     # What has an executor elsewhere is left to it, what is held to its release.
     if hold is not None or name not in PERFORMED:
         return None
-    return Opened(intent, effect, params, held, issuer_ref)
+    return Opened(intent, effect, params, issuer_ref)
 
 
 def judge_again(
@@ -339,8 +378,8 @@ def _origin_facts(workflow: str) -> Mapping[str, Any]:
 
 
 def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes | Denial:
-    draft, asking = case.draft, case.asking
-    world, workflow = draft.world, asking.workflow
+    world, asking = case.draft.world, case.asking
+    workflow = asking.workflow
     slots, grants = slots_of(world, asking.cell, workflow)
     fields = (
         effect,
@@ -352,7 +391,7 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
         asking.logical_ns,
         world.revoked,
         grants,
-        lambda grant, question: _enforce(draft, grant, question),
+        lambda grant, question: enforced(world, grant, question),
     )
     request = make(CapabilityRequest, fields)
     verdict = judge_capability(request)
@@ -365,21 +404,6 @@ def _capability(case: Case, effect: Effect, params: Admitted) -> CapabilityYes |
             if isinstance(given, Denial):
                 return given
     return verdict
-
-
-def _enforce(draft: Draft, grant: Grant, question: Mapping[str, Any]) -> EnforcerAnswer:
-    """Ask an enforcer that a bundle brings; its fault denies."""
-    assert grant.enforcer is not None, "only a grant with an enforcer is asked"
-    world = draft.world
-    asked = canon.encode(dict(question))
-    answer = world.runner.pure(world.active.catalogue, *grant.enforcer, asked, None)
-    if isinstance(answer, Halted):
-        raise SchemaMismatch(answer.message, code="cap.enforcer_fault")
-    said = canon.decode(answer)
-    yes, field = said["ok"] is True, said.get("field")
-    if field is not None and type(field) is not str:  # a denial is a record: its path is a text
-        raise SchemaMismatch("a verdict names its field by a text", code="cap.enforcer_fault")
-    return EnforcerAnswer(yes, field, said.get("message"))
 
 
 def _policy_facts(case: Case, effect: Effect, params: Admitted, grant: Grant) -> PolicyFacts:

@@ -6,7 +6,7 @@ the document of a context cost more than the tick of a small reducer.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tallystick.kernel.evolve import Evolved
 from tallystick.kernel.parts import Cell, Mail
@@ -19,16 +19,8 @@ from tallystick.model.records import ReceiptSettled
 from tallystick.model.tuples import make
 from tallystick.values import canon
 
-
-class Turn(NamedTuple):
-    """One delivery about to be handled; `evolved` is set when it crosses a change."""
-
-    world: World
-    workflow: Workflow
-    cell: Cell
-    mail: Mail
-    catalogue: Catalogue
-    evolved: Evolved | None = None
+# One delivery about to be handled; the last part is set when it crosses a change.
+Turn = tuple[World, Workflow, Cell, Mail, Catalogue, Evolved | None]
 
 
 class Delivered:
@@ -47,13 +39,13 @@ class Delivered:
     def plain(self) -> Any:
         """The same as a fresh plain value."""
         world, mail = self.world, self.mail
-        _, _, schema, arm, _, _, _, document, _, _, came, _, _ = mail
+        document, arm = mail.value, mail.arm
         if document is not None:
-            value = world.decoded(schema, document)
-        elif came is not None:
-            value = world.continued(mail, came)
+            value = world.decoded(mail.schema, document)
+        elif mail.continuation is not None:
+            value = world.continued(mail, mail.continuation)
         else:
-            value = world.decoded(schema, world.document(mail))
+            value = world.decoded(mail.schema, world.document(mail))
         return value if arm is None else {"$tag": arm, "$value": value}
 
     def receipt(self) -> Came | None:
@@ -76,25 +68,25 @@ class Surroundings:
     It reads the world as the tick finds it, and nothing changes a world while a tick runs.
     """
 
-    __slots__ = ("_turn", "now_ns")
+    __slots__ = ("_cell", "_mail", "_turn", "_world", "now_ns")
 
     def __init__(self, turn: Turn) -> None:
-        self._turn = turn
-        self.now_ns = turn.world.logical_ns + 1
+        self._world, _, self._cell, self._mail, _, _ = self._turn = turn
+        self.now_ns = self._world.logical_ns + 1
 
     @property
     def world(self) -> str:
         """The id of the world."""
-        return self._turn.world.id
+        return self._world.id
 
     def entropy(self) -> bytes:
         """The chance of this tick, and so the parent of all that it causes."""
-        return entropy_of(self._turn.cell.id, self._turn.mail)
+        return entropy_of(self._cell.id, self._mail)
 
     def lot(self) -> int:
         """A number under 256, the same for the same delivery."""
         # Chance spreads it over inputs, the odd factor over deliveries that share their chance.
-        mail = self._turn.mail
+        mail = self._mail
         return (mail.parent[0] + mail.seq * 37 + mail.index) & 0xFF
 
     def document(self) -> bytes:

@@ -90,11 +90,6 @@ class Draft:
                     self.created[target.workflow, target.key] = None
         return self.seq
 
-    def open(self, record: IntentOpened) -> None:
-        """Append an opened intent; what follows in the frame finds it open."""
-        self.records.append(record)
-        self.opened[record.intent] = record
-
     def close(self, record: ReceiptSettled) -> None:
         """Append a receipt; what follows in the frame finds its intent settled."""
         self.records.append(record)

@@ -13,10 +13,13 @@ from typing import Any, Final
 
 from tallystick.authority.attenuate import attenuate
 from tallystick.authority.denial import Denial
+from tallystick.authority.enforcers import EnforcerAnswer
+from tallystick.errors import SchemaMismatch
 from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.parts import PLAY_STEP, Cell, Intent
 from tallystick.kernel.pins import workflow_of
 from tallystick.kernel.world import World
+from tallystick.model.abi import Halted
 from tallystick.model.catalogue import Grant, Workflow
 from tallystick.model.cells import CellId
 from tallystick.values import canon
@@ -54,6 +57,20 @@ def _resolved(world: World, cell: Cell, workflow: Workflow) -> tuple[Grants, Gra
     if "beside" in cell.caps:
         slots = {**active.slots.get(workflow.name, _NOTHING), **slots}
     return slots, known
+
+
+def enforced(world: World, grant: Grant, question: Mapping[str, Any]) -> EnforcerAnswer:
+    """Ask an enforcer that a bundle brings; its fault denies."""
+    assert grant.enforcer is not None, "only a grant with an enforcer is asked"
+    asked = canon.encode(dict(question))
+    answer = world.runner.pure(world.active.catalogue, *grant.enforcer, asked, None)
+    if isinstance(answer, Halted):
+        raise SchemaMismatch(answer.message, code="cap.enforcer_fault")
+    said = canon.decode(answer)
+    yes, field = said["ok"] is True, said.get("field")
+    if field is not None and type(field) is not str:  # a denial is a record: its path is a text
+        raise SchemaMismatch("a verdict names its field by a text", code="cap.enforcer_fault")
+    return EnforcerAnswer(yes, field, said.get("message"))
 
 
 def tools_of(world: World, cell: Cell, workflow: Workflow) -> dict[str, Grant]:

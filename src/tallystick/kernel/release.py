@@ -57,8 +57,8 @@ def let_go(draft: Draft, intent: Intent, cause: str, stamp: Stamp | None) -> Non
     draft.opened[record.intent] = record
     # What went out before a fork was performed then: a call waits for its child by now.
     if unsent and record.effect in internal.ACTIONS:
-        place = (record.intent, effect, params, said.grant, record.issuer_ref)
-        internal.perform(draft, asking, Opened(*place))
+        opened = Opened(record.intent, effect, params, record.issuer_ref)
+        internal.perform(draft, asking, opened)
 
 
 def _is_tight(draft: Draft, intent: Intent, now_ns: int) -> bool:

@@ -7,12 +7,13 @@ Any exception, trap, limit or bad output is a fault: a record, never a crash of 
 # tidy: input, output and fault of a tick are one story.
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
 from tallystick.errors import LimitExceeded, NotCanonical, SchemaMismatch, TickFault
 from tallystick.kernel import internal, receipts
-from tallystick.kernel.admit import Asking, Case, Opened, judge
+from tallystick.kernel.admit import Asking, Opened, ask
 from tallystick.kernel.delivery import Delivered, Surroundings, Turn
 from tallystick.kernel.draft import DELETED, Answer, Draft, Frame
 from tallystick.kernel.emit import emit, emit_system
@@ -54,19 +55,19 @@ def advance(world: World) -> Frame | None:
     catalogue = world.active.catalogue if cell.pin is None else world.catalogue(cell.pin)
     workflow = catalogue.workflows[name]
     mail = cell.mailbox[0]
-    turn = make(Turn, (world, workflow, cell, mail, catalogue, None))
+    turn: Turn = (world, workflow, cell, mail, catalogue, None)
     if is_older(world, workflow, cell, mail):
         made = evolved(Older(world, catalogue, workflow, cell, mail), world.upgraded_seq)
         if isinstance(made, Halted):
             return _fault_frame(turn, made)
-        turn = turn._replace(mail=made.mail, evolved=made)
+        turn = (world, workflow, cell, made.mail, catalogue, made)
     ran = _run(turn)
     if isinstance(ran, Halted):
         return _fault_frame(turn, ran)
     if ran.moved:
         assert cell.pin is not None, "only a pinned cell has a successor"
         active = world.active.catalogue
-        turn = turn._replace(workflow=active.workflows[name], catalogue=active)
+        turn = (world, active.workflows[name], cell, turn[3], active, turn[5])
     try:
         return _frame(turn, ran)
     except TickFault as why:
@@ -83,12 +84,12 @@ def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
     cell = world.cells[name].get(key)
     assert cell is not None, "a cell in the ring exists"
     workflow, mail = catalogue.workflows[name], cell.mailbox[0]
-    turn = Turn(world, workflow, cell, mail, catalogue)
+    turn: Turn = (world, workflow, cell, mail, catalogue, None)
     if fit:
         made = evolved(Older(world, catalogue, workflow, cell, mail), world.seq + 1)
         if isinstance(made, Halted):
             return made
-        turn = turn._replace(mail=made.mail, evolved=made)
+        turn = (world, workflow, cell, made.mail, catalogue, made)
     ran = _run(turn)
     if isinstance(ran, Ran):
         try:
@@ -135,11 +136,12 @@ def _run(turn: Turn) -> Ran | Halted:
 
 def _successor(turn: Turn) -> tuple[Catalogue, Workflow] | None:
     """What a pinned flow goes on with when it starts anew: it has no history to keep then."""
-    if turn.catalogue is turn.world.active.catalogue or turn.workflow.state.name != ASYNC_STATE:
+    world, workflow, _, _, catalogue, _ = turn
+    active = world.active.catalogue
+    if catalogue is active or workflow.state.name != ASYNC_STATE:
         return None
-    active = turn.world.active.catalogue
-    workflow = active.workflows.get(turn.workflow.name)
-    return None if workflow is None else (active, workflow)
+    newer = active.workflows.get(workflow.name)
+    return None if newer is None else (active, newer)
 
 
 class _Reading:
@@ -232,7 +234,7 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
     if hops > limits.hops_max:
         _check_hops(draft, workflow)
     if ended:
-        _finish(draft, turn, output)
+        _finish(draft, turn, (state, status, result, reason))
     else:
         assert state is not None, "a cell without a state has ended"
         workflow.state.expect(state)  # by the next tick of this cell
@@ -244,17 +246,19 @@ def _frame(turn: Turn, ran: Ran) -> Frame:
 def _ask(draft: Draft, turn: Turn, effects: tuple[EffectRequest, ...]) -> None:
     """Admit or deny what the tick asks for, and derive what follows at once."""
     world, workflow, cell, _, _, _ = turn
-    asking = make(Asking, (cell, workflow, world.seq + 1, world.logical_ns + 1))
+    place = (draft, cell, workflow, world.seq + 1, world.logical_ns + 1)
     own: list[Opened] = []
     for index, wanted in enumerate(effects):
-        opened = judge(make(Case, (draft, asking, index, wanted)))
+        opened = ask(place, index, wanted)
         if opened is not None:
             own.append(opened)
     # Receipts of denials and of what the kernel performs, in the order of the effects.
     if len(draft.opened) < len(effects):
         _deny_all(draft)
-    for each in own:
-        internal.perform(draft, asking, each)
+    if own:
+        asking = Asking(cell, workflow, world.seq + 1, world.logical_ns + 1)
+        for each in own:
+            internal.perform(draft, asking, each)
     most = workflow.limits.inflight_max
     if len(cell.inflight) + len(draft.opened) > most:
         # What ends in this very frame, as a cancel does and what it cancels, is not in flight.
@@ -366,8 +370,8 @@ def _is_remembered(draft: Draft, record: IntentAttached) -> bool:
 
 def _rests(draft: Draft, turn: Turn) -> bool:
     """True when a tick leaves an entity with nothing to wait for: it reopens on today's code."""
-    cell = turn.cell
-    if turn.workflow.lifecycle != "entity" or len(cell.mailbox) > 1 or draft.opened:
+    _, workflow, cell, _, _, _ = turn
+    if workflow.lifecycle != "entity" or len(cell.mailbox) > 1 or draft.opened:
         return False
     if any(draft.is_open(intent) for intent in cell.inflight):
         return False
@@ -375,8 +379,12 @@ def _rests(draft: Draft, turn: Turn) -> bool:
     return not any((to.workflow, to.key) == cell.id for record in sent for to in record.to)
 
 
-def _finish(draft: Draft, turn: Turn, output: TickOutput) -> None:
-    state, status, result, reason, _, _, _, _, _, _ = output
+# The state, status, result and reason that a tick ends its cell with.
+Last = tuple[Admitted | None, str, bytes | None, Mapping[str, str] | None]
+
+
+def _finish(draft: Draft, turn: Turn, last: Last) -> None:
+    state, status, result, reason = last
     _, workflow, cell, _, _, _ = turn
     if status != RUNNING:
         handled = 1 if state is not None else len(cell.mailbox)
