@@ -41,7 +41,8 @@ def emit(draft: Draft, workflow: Workflow, cell: Cell, emitted: EmittedEvent) ->
     most = workflow.limits.event_bytes_max
     if len(value.bytes) > most:
         raise LimitExceeded("event_bytes_max", most, len(value.bytes))
-    event = Event(emitted.schema, value, _source(draft, workflow, cell), emitted.tags, emitted.key)
+    source = _source(draft, workflow, cell)
+    event = (emitted.schema, value, source, emitted.tags, emitted.key)
     try:
         _admit(draft, event)
     except BadKeyError as why:
@@ -85,7 +86,7 @@ def emit_system(draft: Draft, workflow: Workflow, cell: Cell, schema: str, docum
         draft.records.append(make(EventAdmitted, fields))
         return
     admitted = draft.world.active.catalogue.schemas[schema].read(document)
-    event = Event(schema, admitted, source, (), None)
+    event: Event = (schema, admitted, source, (), None)
     # A subscriber whose key the event does not hold cannot stop the end of another cell.
     _admit(draft, event, lenient=True)
 
@@ -107,17 +108,14 @@ def _source(draft: Draft, workflow: Workflow, cell: Cell) -> Source:
 
 def _admit(draft: Draft, event: Event, *, lenient: bool = False) -> None:
     targets, lost = route(draft, event, bounded=False, lenient=lenient)
-    digest = event_hash(event.schema, event.admitted.bytes, event.key)
-    draft.add(_record(draft, _plain(event), digest, targets))
+    schema, admitted, source, tags, key = event
+    digest = event_hash(schema, admitted.bytes, key)
+    draft.add(_record(draft, (schema, admitted.bytes, source, tags, key), digest, targets))
     note_lost(draft, event, digest, lost)
 
 
 # Schema, document, source, tags and explicit key of an event.
 Plain = tuple[str, bytes, Source, tuple[str, ...], bytes | None]
-
-
-def _plain(event: Event) -> Plain:
-    return event.schema, event.admitted.bytes, event.source, event.tags, event.key
 
 
 def _record(draft: Draft, event: Plain, digest: bytes, to: tuple[Target, ...]) -> EventAdmitted:

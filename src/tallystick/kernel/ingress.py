@@ -7,11 +7,11 @@ A refusal leaves the world, and so its root, as it was.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unavailable, UnknownName
 from tallystick.kernel.draft import Answer, Draft, Frame
-from tallystick.kernel.inputs import Sample, Submit
+from tallystick.kernel.inputs import Sample, Spelling, Submit
 from tallystick.kernel.mint import REQUEST, mint
 from tallystick.kernel.route import BadKeyError, Event, Lost, Routed, route
 from tallystick.kernel.world import World
@@ -46,10 +46,10 @@ def submit_event(world: World, given: Submit) -> Frame:
     """Admit one event from outside, or refuse it."""
     if world.read_only:
         raise _read_only(world)
-    sample, schema, _, _, key, tags, idem_key, origin, principal = given
+    sample, schema, sent, lens, key, tags, idem_key, origin, principal = given
     if schema not in world.active.doors or idem_key is not None or tags or origin != "external":
         _check_door(world, given)
-    admitted = admit_value(world, given)
+    admitted = admit_value(world, schema, sent, lens)
     digest = event_hash(schema, admitted.bytes, key)
     if idem_key is not None:
         seen = _seen(world, idem_key, sample, digest)
@@ -59,7 +59,7 @@ def submit_event(world: World, given: Submit) -> Frame:
     source = _ANYBODY
     if principal is not None or origin != "external":
         source = make(Source, (origin, principal, None, None, None))
-    event = make(Event, (schema, admitted, source, tags, key))
+    event = (schema, admitted, source, tags, key)
     targets, lost = _route(draft, event)
     value, value_hash = draft.store(admitted.bytes)
     fields = (
@@ -135,9 +135,8 @@ def _system_inputs(given: Submit) -> frozenset[str]:
     return SYSTEM_INPUTS if given.origin == "system" else frozenset()
 
 
-def admit_value(world: World, given: Submit) -> Admitted:
+def admit_value(world: World, name: str, value: Any, lens: Spelling) -> Admitted:
     """The value as canonical bytes under its schema."""
-    _, name, value, lens, _, _, _, _, _ = given
     catalogue = world.active.catalogue
     schema = catalogue.schemas[name]
     most = catalogue.limits.event_bytes_max
@@ -145,18 +144,18 @@ def admit_value(world: World, given: Submit) -> Admitted:
         if type(value) is not bytes:
             raise SchemaMismatch("document bytes expected", schema=name)
         if len(value) > most:
-            raise _too_large(given, len(value), most)
+            raise _too_large(name, len(value), most)
         return schema.read(value)
     admitted = schema.admit(value, lens)
     if len(admitted.bytes) > most:
-        raise _too_large(given, len(admitted.bytes), most)
+        raise _too_large(name, len(admitted.bytes), most)
     return admitted
 
 
-def _too_large(given: Submit, size: int, most: int) -> TooLarge:
+def _too_large(schema: str, size: int, most: int) -> TooLarge:
     return TooLarge(
-        f"{given.schema} has {size} bytes; an event has at most {most}",
-        where={"schema": given.schema, "max": most, "got": size},
+        f"{schema} has {size} bytes; an event has at most {most}",
+        where={"schema": schema, "max": most, "got": size},
     )
 
 
@@ -185,12 +184,13 @@ def _route(draft: Draft, event: Event) -> Routed:
         if why.code.startswith("ingress."):
             raise Rejected(why.message, code=why.code, where={"path": why.path}) from why
         finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}
-        raise SchemaMismatch(why.message, schema=event.schema, errors=[finding]) from why
+        raise SchemaMismatch(why.message, schema=event[0], errors=[finding]) from why
 
 
 def note_lost(draft: Draft, event: Event, digest: bytes, lost: tuple[Lost, ...]) -> None:
     """Leave evidence for deliveries that did not happen."""
-    size = len(event.admitted.bytes)
+    _, admitted, _, _, _ = event
+    size = len(admitted.bytes)
     for each in lost:
         draft.add(lost_record("event", each.reason, each.ident, (digest, size)))
 

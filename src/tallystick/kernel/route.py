@@ -37,14 +37,8 @@ Routed = tuple[tuple[Target, ...], tuple[Lost, ...]]
 """The outcome of routing one event: deliveries, and those that did not happen."""
 
 
-class Event(NamedTuple):
-    """An admitted event on its way."""
-
-    schema: str
-    admitted: Admitted
-    source: Source
-    tags: tuple[str, ...]
-    key: bytes | None
+# An admitted event on its way: schema, value, source, tags and explicit key.
+Event = tuple[str, Admitted, Source, tuple[str, ...], bytes | None]
 
 
 class BadKeyError(Exception):
@@ -64,7 +58,8 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
     """
     targets: list[Target] = []
     lost: list[Lost] = []
-    for way in draft.world.active.routes.get(event.schema, ()):
+    schema, _, _, _, _ = event
+    for way in draft.world.active.routes.get(schema, ()):
         if way.filtered and not _passes(way, event):
             continue
         try:
@@ -83,9 +78,10 @@ def route(draft: Draft, event: Event, *, bounded: bool, lenient: bool = False) -
 
 def _passes(way: Route, event: Event) -> bool:
     wanted = way.subscription
-    if wanted.origins and not any(_from(event.source, origin) for origin in wanted.origins):
+    _, _, source, tags, _ = event
+    if wanted.origins and not any(_from(source, origin) for origin in wanted.origins):
         return False
-    return not wanted.tags or all(tag in event.tags for tag in wanted.tags)
+    return not wanted.tags or all(tag in tags for tag in wanted.tags)
 
 
 def _from(source: Source, origin: str) -> bool:
@@ -100,16 +96,17 @@ def _from(source: Source, origin: str) -> bool:
 # tidy: the order of the questions is the rule.
 def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target | Lost:
     workflow = way.workflow
-    value: Admitted | None = event.admitted
+    _, admitted, _, _, explicit = event
+    value: Admitted | None = admitted
     upcast = None
     if way.upcasts:
         upcast = way.upcasts[-1].name
-        value = _upcast(draft, way, event.admitted)
+        value = _upcast(draft, way, admitted)
     if way.forged and value is not None and value.value["$tag"] in way.forged:
         message = f"the arm {value.value['$tag']} is filled by the kernel alone"
         raise BadKeyError("ingress.reserved_schema", message, "/$tag")
     # A failed upcast is its cell's fault at the tick; the key is then read from what came.
-    key = b"" if workflow.key is None else _key(draft, way, value or event.admitted, event.key)
+    key = b"" if workflow.key is None else _key(draft, way, value or admitted, explicit)
     name = workflow.name
     ident = (name, key)
     cell = draft.world.cell(ident)
@@ -151,8 +148,9 @@ def _to_pinned(draft: Draft, event: Event, cell: Cell) -> Target | Lost:
     own, workflow = catalogue_of(draft.world, cell), workflow_of(draft.world, cell)
     if not draft.takes_mail(cell.id, cell, workflow.lifecycle):
         return Lost(cell.id, "terminal")
-    name: str | None = event.schema
-    admitted: Admitted | None = event.admitted
+    schema, given, _, _, _ = event
+    name: str | None = schema
+    admitted: Admitted | None = given
     upcast = None
     while name is not None and name != workflow.event_name and name not in workflow.arms:
         step = own.upcasts.get(name)
@@ -170,7 +168,7 @@ def _to_pinned(draft: Draft, event: Event, cell: Cell) -> Target | Lost:
         return Lost(cell.id, "unread")
     value = None if fitting is None else fitting.bytes
     if upcast is None:
-        upcast = PINNED if value != event.admitted.bytes else None
+        upcast = PINNED if value != given.bytes else None
         value = None if upcast is None else value
     arm = workflow.arms.get(name)
     return Target(workflow.name, cell.id.key, create=False, arm=arm, upcast=upcast, value=value)
