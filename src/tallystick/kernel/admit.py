@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tallystick.authority.capabilities import (
@@ -50,6 +51,7 @@ from tallystick.values.schema.references import Reference, references
 # The effects that need no executor: a tick that asks for one has its receipt in the same frame.
 PERFORMED: Final = frozenset({SPAWN, CALL, READ, CANCEL})
 _NEVER_NS = 2**63 - 1  # the calendar's last moment
+_WHEN: Final = Struct(">Q").pack
 _UNKNOWN_HASH = canon.text_of(bytes(32))
 
 
@@ -99,15 +101,18 @@ Place = tuple[Draft, Cell, Workflow, int, int]
 def ask(place: Place, index: int, wanted: EffectRequest) -> Opened | None:
     """Judge one effect of a tick: by a yes that stands whatever is asked, else by all stages."""
     draft, cell, workflow, tick_seq, logical_ns = place
-    agreed = _standing(draft.world, cell, workflow, wanted)
+    name, params, _, key, slot, _ = wanted
+    agreed = None
+    if key is None:
+        agreed = _standing(draft.world, cell, (workflow.name, name, slot))
     if agreed is not None and not draft.world.active.flows:
         effect, site, held, grant, verdict, rule = agreed
-        params = _shaped(workflow, effect, wanted.params)
-        if verdict is not None and type(params) is Admitted and effect.name != PLAY_STEP:
-            intent = site.intent(cell.id.key, params.bytes, tick_seq, index)
+        fitting = _shaped(workflow, effect, params)
+        if verdict is not None and type(fitting) is Admitted and name != PLAY_STEP:
+            intent = site.intent(cell.id.key, fitting.bytes, tick_seq, index)
             facts = _facts_digest(logical_ns, intent, held.hash)
             judged = make(Judged, ("ok", "ok", grant, rule, "ok", facts))
-            return _opened(place, (index, wanted, intent, params), effect, judged)
+            return _opened(place, (index, wanted, intent, fitting), effect, judged)
     return judge(Case(draft, Asking(cell, workflow, tick_seq, logical_ns), index, wanted))
 
 
@@ -116,8 +121,10 @@ def judge(case: Case) -> Opened | None:
     """Judge one effect and record the outcome; what was opened, if the kernel performs it."""
     draft, asking, index, wanted = case
     cell, workflow, tick_seq, _ = asking
-    name, asked, _, key, _, _ = wanted
-    agreed = _standing(draft.world, cell, workflow, wanted)
+    name, asked, _, key, slot, _ = wanted
+    agreed = None
+    if key is None:
+        agreed = _standing(draft.world, cell, (workflow.name, name, slot))
     if agreed is not None:
         fitting = _shaped(workflow, agreed.effect, asked)
         if type(fitting) is Admitted and (name != PLAY_STEP or _has_tools(case, fitting)):
@@ -146,11 +153,11 @@ def judge(case: Case) -> Opened | None:
     return _authorise(case, intent, effect, params)
 
 
-def _standing(world: World, cell: Cell, workflow: Workflow, wanted: EffectRequest) -> Agreed | None:
+def _standing(world: World, cell: Cell, place: tuple[str, str, str | None]) -> Agreed | None:
     """A yes that was given before and still holds whatever is asked; else all stages are asked."""
-    if wanted.idempotency_key is not None or world.revoked or not _has_usual_slots(cell):
+    if world.revoked or not _has_usual_slots(cell):
         return None
-    return world.active.standing.get((workflow.name, wanted.effect, wanted.cap_slot))
+    return world.active.standing.get(place)
 
 
 def _has_usual_slots(cell: Cell) -> bool:
@@ -426,8 +433,7 @@ def _policy_facts(case: Case, effect: Effect, params: Admitted, grant: Grant) ->
 
 def _facts_digest(logical_ns: int, intent: bytes, grant_hash: bytes) -> bytes:
     """The facts behind a judgement; the intent binds effect, params and cell already."""
-    when = logical_ns.to_bytes(8, "big")
-    return sha256(b"facts@1" + intent + grant_hash + when).digest()
+    return sha256(b"".join((b"facts@1", intent, grant_hash, _WHEN(logical_ns)))).digest()
 
 
 def _hold(verdict: PolicyVerdict, seq: int, logical_ns: int) -> Mapping[str, Any]:

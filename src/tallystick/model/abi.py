@@ -271,16 +271,22 @@ def write_plain(
     state: bytes, status: str, result: bytes | None, effects: tuple[EffectRequest, ...]
 ) -> bytes:
     """The envelope of a state, a status, a result and effects: what nearly every tick answers."""
-    said, n = b"", 1 if status == RUNNING else 2
+    n = 1
+    out = [b"", _OCTETS[len(state)], state]
     if result is not None:
-        said = _RESULT + _OCTETS[len(result)] + result
+        out += (_RESULT, _OCTETS[len(result)], result)
         n += 1
-    if not effects:
-        return b"".join((_MAPS[n], _OCTETS[len(state)], state, said, _STATUS[status]))
-    # A comprehension costs more than the one effect that there is nearly always.
-    one = len(effects) == 1
-    asked = _ONE_EFFECT + _write_effect(effects[0]) if one else _write_effects(effects)
-    return b"".join((_MAPS[n + 1], _OCTETS[len(state)], state, said, _STATUS[status], asked))
+    if status != RUNNING:
+        out.append(_STATUS[status])
+        n += 1
+    if effects:
+        if len(effects) == 1:  # a comprehension costs more than this one
+            out += (_ONE_EFFECT, _write_effect(effects[0]))
+        else:
+            out.append(_write_effects(effects))
+        n += 1
+    out[0] = _MAPS[n]
+    return b"".join(out)
 
 
 def _write_walked(output: TickOutput, state: bytes | None) -> bytes:
@@ -312,7 +318,6 @@ def _write_walked(output: TickOutput, state: bytes | None) -> bytes:
 _MAPS: Final = tuple(canon.PREFIX + canon.head(5, n) + _K["state"] for n in range(5))
 _RESULT: Final = _K["result"]
 _STATUS: Final = {name: _K["status"] + canon.put_text(name) for name in (COMPLETED, FAILED)}
-_STATUS[RUNNING] = b""  # what is not said
 _ONE_EFFECT: Final = _K["effects"] + canon.head(4, 1)
 _OCTETS: Final = canon.OCTETS
 _NAMES: Final = canon.NAMES
@@ -335,11 +340,14 @@ def _write_event(event: EmittedEvent) -> dict[str, Any]:
 def _write_effect(effect: EffectRequest) -> bytes:
     name, params, issuer_ref, idempotency_key, cap_slot, timeout_ns = effect
     raw = params.bytes if isinstance(params, Admitted) else params
-    slot = b"" if cap_slot is None else _CAP_SLOT + _NAMES[cap_slot]
-    n = 2 if cap_slot is None else 3
+    out = [_EFFECTS[2], _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw]
+    n = 2
+    if cap_slot is not None:
+        out += (_CAP_SLOT, _NAMES[cap_slot])
+        n = 3
     if issuer_ref is None and timeout_ns is None and idempotency_key is None:
-        return b"".join((_EFFECTS[n], _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot))
-    out = [b"", _NAMES[name], _PARAMS, _OCTETS[len(raw)], raw, slot]
+        out[0] = _EFFECTS[n]
+        return b"".join(out)
     if issuer_ref is not None:
         out.append(_E["issuer_ref"] + canon.put_text(issuer_ref))
         n += 1
@@ -431,10 +439,6 @@ def read_effect(raw: Any, params: bytes | Admitted | None = None) -> EffectReque
 
     A lane that has made the params document already passes it.
     """
-    if params is not None and type(raw) is dict and len(raw) == 3:
-        name, slot = raw.get("effect"), raw.get("cap_slot")
-        if type(name) is str and type(slot) is str and raw.get("params") is not None:
-            return make(EffectRequest, (name, params, None, None, slot, None))
     _fields(raw, _EFFECT, "effect")
     if params is None:
         params = _doc(raw.get("params"), "effect.params")

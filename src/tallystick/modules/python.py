@@ -184,9 +184,12 @@ def _effects(catalogue: Catalogue, asked: Sequence[Mapping[str, Any]]) -> tuple[
 
 
 def _effect(catalogue: Catalogue, raw: Mapping[str, Any]) -> EffectRequest:
-    name = raw.get("effect")
+    name, given, slot = raw.get("effect"), raw.get("params"), raw.get("cap_slot")
     effect = catalogue.effects.get(name if type(name) is str else str(name))
-    params = _document(None if effect is None else effect.params, raw.get("params"))
+    params = _document(None if effect is None else effect.params, given)
+    usual = type(slot) is str and len(raw) == 3 and type(raw) is dict
+    if usual and type(name) is str and given is not None:
+        return make(EffectRequest, (name, params, None, None, slot, None))
     return read_effect(raw, params)
 
 

@@ -220,7 +220,8 @@ def _record_put(fields: tuple[tuple[str, Type], ...], lens: Lens, depth: int) ->
                 continue
             if came is str:
                 raw = given.encode()
-                out.append(ready[len(raw)] + raw)
+                out.append(ready[len(raw)])
+                out.append(raw)
             else:
                 out.append(ready[given])
             result[name] = given
