@@ -30,7 +30,8 @@ class Route:
     """One way from an event schema to a workflow; `forged` are arms that the kernel alone fills.
 
     `key_name` is the one field that the key is, where the path leads no further and no code is run.
-    `filtered` says that the subscription takes some events only.
+    `filtered` says that the subscription takes some events only, `starts` that it gives a new cell
+    its first state.
     """
 
     subscription: Subscription
@@ -41,6 +42,7 @@ class Route:
     forged: frozenset[str] = frozenset()
     key_name: str | None = None
     filtered: bool = False
+    starts: bool = False
 
 
 class Agreed(NamedTuple):
@@ -124,7 +126,12 @@ def _routes(catalogue: Catalogue) -> dict[str, tuple[Route, ...]]:
             path = reached.key_path
             single = len(path) == 1 and subscription.key_fn is None
             filtered = bool(subscription.origins or subscription.tags)
-            route = replace(reached, key_name=path[0] if single else None, filtered=filtered)
+            route = replace(
+                reached,
+                key_name=path[0] if single else None,
+                filtered=filtered,
+                starts=subscription.init_state is not None or subscription.init_fn is not None,
+            )
             table.setdefault(schema, []).append(route)
             for older, chain in _older(schema, catalogue):
                 upcast = replace(route, upcasts=chain)

@@ -71,8 +71,12 @@ class Surroundings:
     __slots__ = ("_cell", "_mail", "_turn", "_world", "now_ns")
 
     def __init__(self, turn: Turn) -> None:
-        self._world, _, self._cell, self._mail, _, _ = self._turn = turn
-        self.now_ns = self._world.logical_ns + 1
+        world, _, cell, mail, _, _ = turn
+        self._turn = turn
+        self._world = world
+        self._cell = cell
+        self._mail = mail
+        self.now_ns = world.logical_ns + 1
 
     @property
     def world(self) -> str:

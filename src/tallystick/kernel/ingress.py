@@ -13,7 +13,7 @@ from tallystick.errors import Conflict, Rejected, SchemaMismatch, TooLarge, Unav
 from tallystick.kernel.draft import Answer, Draft, Frame
 from tallystick.kernel.inputs import Sample, Spelling, Submit
 from tallystick.kernel.mint import REQUEST, mint
-from tallystick.kernel.route import BadKeyError, Event, Lost, Routed, route
+from tallystick.kernel.route import BadKeyError, Event, Lost, route
 from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.model.effects import event_hash
@@ -60,7 +60,10 @@ def submit_event(world: World, given: Submit) -> Frame:
     if principal is not None or origin != "external":
         source = make(Source, (origin, principal, None, None, None))
     event = (schema, admitted, source, tags, key)
-    targets, lost = _route(draft, event)
+    try:
+        targets, lost = route(draft, event, bounded=True)
+    except BadKeyError as why:
+        raise _unkeyed(schema, why) from why
     value, value_hash = draft.store(admitted.bytes)
     fields = (
         schema,
@@ -177,14 +180,12 @@ def _seen(world: World, idem_key: bytes, sample: Sample, digest: bytes) -> Frame
     return Draft(world).frame(Answer("seen", known.seq, digest))
 
 
-def _route(draft: Draft, event: Event) -> Routed:
-    try:
-        return route(draft, event, bounded=True)
-    except BadKeyError as why:
-        if why.code.startswith("ingress."):
-            raise Rejected(why.message, code=why.code, where={"path": why.path}) from why
-        finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}
-        raise SchemaMismatch(why.message, schema=event[0], errors=[finding]) from why
+def _unkeyed(schema: str, why: BadKeyError) -> Exception:
+    """What the sender of an event is told when its key cannot be taken."""
+    if why.code.startswith("ingress."):
+        return Rejected(why.message, code=why.code, where={"path": why.path})
+    finding = {"code": why.code, "path": why.path, "expected": "key", "got": why.message[:80]}
+    return SchemaMismatch(why.message, schema=schema, errors=[finding])
 
 
 def note_lost(draft: Draft, event: Event, digest: bytes, lost: tuple[Lost, ...]) -> None:

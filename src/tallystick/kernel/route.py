@@ -128,9 +128,7 @@ def _target(draft: Draft, way: Route, event: Event, *, bounded: bool) -> Target 
             _check_room(cell, workflow)
     newer = value.bytes if upcast is not None and value is not None else None
     init = None
-    if (wanted.init_state is not None or wanted.init_fn is not None) and (
-        create or (cell is not None and _is_blank(cell))
-    ):
+    if way.starts and (create or (cell is not None and _is_blank(cell))):
         init = _init(draft.world, way, None if value is None else value.bytes)
     if create:
         # Later subscriptions of the same event see the cell that this one creates.

@@ -108,7 +108,7 @@ def rehearse(world: World, catalogue: Catalogue, *, fit: bool) -> Ran | Halted:
 
 def _run(turn: Turn) -> Ran | Halted:
     world, workflow, cell, mail, catalogue, newer = turn
-    if mail.value is None and mail.hollow():
+    if mail.value is None and mail.continuation is None and mail.hollow():
         return Halted("upcast_failed", f"no upcast of {mail.schema} succeeded", 0, "kernel")
     state = cell.state if newer is None else newer.state
     if state is None and cell.state_hash is not None:
