@@ -102,9 +102,7 @@ def ask(place: Place, index: int, wanted: EffectRequest) -> Opened | None:
     """Judge one effect of a tick: by a yes that stands whatever is asked, else by all stages."""
     draft, cell, workflow, tick_seq, logical_ns = place
     name, params, _, key, slot, _ = wanted
-    agreed = None
-    if key is None:
-        agreed = _standing(draft.world, cell, (workflow.name, name, slot))
+    agreed = _standing(draft.world, cell, key, (workflow.name, name, slot))
     if agreed is not None and not draft.world.active.flows:
         effect, site, held, grant, verdict, rule = agreed
         fitting = _shaped(workflow, effect, params)
@@ -122,9 +120,7 @@ def judge(case: Case) -> Opened | None:
     draft, asking, index, wanted = case
     cell, workflow, tick_seq, _ = asking
     name, asked, _, key, slot, _ = wanted
-    agreed = None
-    if key is None:
-        agreed = _standing(draft.world, cell, (workflow.name, name, slot))
+    agreed = _standing(draft.world, cell, key, (workflow.name, name, slot))
     if agreed is not None:
         fitting = _shaped(workflow, agreed.effect, asked)
         if type(fitting) is Admitted and (name != PLAY_STEP or _has_tools(case, fitting)):
@@ -153,9 +149,11 @@ def judge(case: Case) -> Opened | None:
     return _authorise(case, intent, effect, params)
 
 
-def _standing(world: World, cell: Cell, place: tuple[str, str, str | None]) -> Agreed | None:
+def _standing(
+    world: World, cell: Cell, key: bytes | None, place: tuple[str, str, str | None]
+) -> Agreed | None:
     """A yes that was given before and still holds whatever is asked; else all stages are asked."""
-    if world.revoked or not _has_usual_slots(cell):
+    if key is not None or world.revoked or not _has_usual_slots(cell):
         return None
     return world.active.standing.get(place)
 
