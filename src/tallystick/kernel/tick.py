@@ -124,9 +124,9 @@ def _run(turn: Turn) -> Ran | Halted:
             first = first_state(world, workflow.name, mail)
         if first is None:
             first = world.runner.init(catalogue, workflow, given)
-        if isinstance(first, Halted):
-            return first
         if first is not None:
+            if isinstance(first, Halted):
+                return first
             given = given._replace(state=first)
     reader = None
     if workflow.module_runtime == "builtin":
