@@ -64,6 +64,7 @@ def test_a_cell_deleted_with_mail_begins_again_for_it():
     check(rig)
 
 
+# tidy: every way that a subscription may go, over one story.
 @pytest.mark.clause("K-35", "X-01")
 @pytest.mark.parametrize("way", ["init_state", "init_fn", "halts", "bad", "no_instance"])
 def test_mail_behind_a_delete_begins_as_its_subscription_says(way: str):

@@ -55,7 +55,7 @@ def end_cell(draft: Draft, workflow: Workflow, cell: Cell, end: Ended) -> None:
 
 
 def delete_cell(draft: Draft, cell: Cell) -> None:
-    """Record what goes with a deleted cell: its open intents, and mail that no new cell may read."""
+    """Record what goes with a deleted cell: its open intents, and mail for no new cell."""
     # A caller waits for the end of its child, however it ends.
     _answer_callers(draft, cell, End(COMPLETED, code="cell.deleted"))
     cancel_open(draft, cell, "cell.deleted")
