@@ -32,8 +32,9 @@ def _speed(run: Mapping[str, Any]) -> Iterator[Goal]:
         order, need = made["k1_order"], 20_000 if path == "pure" else 35_000
         yield _rate(f"K1 order, {path}", order, need, "ticks/s")
         ratio, wall = order["to_l1"], order["to_l1_wall"]
-        figure = f"{ratio:.2f} in processor time, {wall:.2f} with the wait for the disk"
-        yield Goal(f"K1 order to L1, {path}", ">= 1/3", figure, ratio >= 1 / 3)
+        figure = f"{wall:.2f} by the wall clock, {ratio:.2f} in processor time"
+        # As W1 is judged: L1 is a rate of commits, and to wait for the disk is part of it.
+        yield Goal(f"K1 order to L1, {path}", ">= 1/3", figure, wall >= 1 / 3)
         yield _rate(f"K2 open, {path}", made["k2"], 100_000, "records/s")
         yield _rate(f"K3 verify, {path}", made["k3"], 15_000, "ticks/s")
         budget = {"pure": (20, 40), "compiled": (10, 8)}[path]

@@ -78,8 +78,9 @@ of one, a ratio of one run as it is.
 its best round, `whole run` the wall clock of the best whole run.
 L1 is the floor: the very frames of K1, encoded, hashed and committed to SQLite in groups of 256
 with synchronous=FULL, and nothing else.
-All ratios are taken inside one process; `to L1` compares processor time, which leaves the wait for
-the disk out of L1 and so is the stricter.
+All ratios are taken inside one process.
+Goals against L1 are judged by the wall clock, since a commit is a wait; `to L1` beside it compares
+processor time, which leaves that wait out.
 """
 
 
