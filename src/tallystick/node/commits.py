@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tallystick.errors import DiskFull, NotOwner, TallyError
 from tallystick.journal.base import Ambiguous, Append, Fenced, Full, Head, Outcome
-from tallystick.node.driver import Cut, Driver, Staged, Ticket, tickets_of
+from tallystick.node.driver import Cut, Staged, Ticket, tickets_of
 from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
@@ -191,19 +191,28 @@ class Commits:
     def _filled(self, full: list[tuple[Hosted, Cut]]) -> None:
         """The disk is full: what ran ahead is thrown away; work that came back waits."""
         self.disk_full = True
-        why = DiskFull("the disk is full; nothing of this was written")
         for hosted, cut in full:
             old = hosted.driver
             hosted.again()
-            hosted.snapped = min(hosted.snapped, hosted.driver.world.seq)
-            for each in [*cut.batch, *old.staged]:
-                if each.ticket is not None:
-                    self._keep_or_refuse(each.ticket, hosted.driver, why)
+            taken = old.journal.snapshots(old.world.id)
+            hosted.snapped = taken[-1].seq if taken else 0
+            ahead = [*cut.batch, *old.staged]
+            hosted.driver.work.extend(each.ticket for each in ahead if each.ticket is not None)
             hosted.driver.work.extend(old.work)
             hosted.driver.ingress.extend(old.ingress)
+        for hosted in self._worlds.values():
+            work = hosted.driver.work
+            left = list(work)
+            work.clear()
+            work.extend(self.kept(left))
 
-    def _keep_or_refuse(self, ticket: Ticket, driver: Driver, why: TallyError) -> None:
-        if ticket.keep:
-            driver.work.append(ticket)
-        else:
-            self.give_up(ticket, why)
+    def kept(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Those that wait until a full disk has room; the others are refused, as nobody knows when.
+
+        Among them are those of who looks for room: waiting, they would never find it.
+        """
+        why = DiskFull("the disk is full; nothing of this was written")
+        for ticket in tickets:
+            if not ticket.keep:
+                self.give_up(ticket, why)
+        return [ticket for ticket in tickets if ticket.keep]

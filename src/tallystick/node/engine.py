@@ -185,7 +185,13 @@ class Engine:
             hosted, tickets, ingress = message
             self.asleep = False
             driver = hosted.driver
-            (driver.ingress if ingress else driver.work).extend(tickets)
+            if ingress:
+                driver.ingress.extend(tickets)
+            elif self._commits.disk_full:
+                driver.work.extend(self._commits.kept(tickets))
+                self._post(self.outlet.taken())
+            else:
+                driver.work.extend(tickets)
 
     def _idle(self) -> bool:
         """Nothing to handle, and nothing staged that could be cut now."""

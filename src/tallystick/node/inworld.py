@@ -57,9 +57,10 @@ class InWorld:
         while not self._node.stopping:
             asker = Asker(f"workflow:{job.workflow}", self._node.clock.sample(), job.intent)
             try:
-                await self._carry(job, params, asker)
-            except Rejected as why:
-                await self._refuse(job, why)
+                try:
+                    await self._carry(job, params, asker)
+                except Rejected as why:
+                    await self._refuse(job, why)
             except (DiskFull, JournalCorrupt):
                 await asyncio.sleep(_AGAIN_S)  # nothing can be written just now
                 continue

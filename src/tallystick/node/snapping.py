@@ -88,8 +88,8 @@ class Snapping:
         if self._prepared(hosted, _LEAST):
             return False
         driver = hosted.driver
-        self._hands.handled(driver, Ticket(TakeSnapshot(driver.clock.sample())))
-        hosted.snapped = driver.world.seq
+        if self._hands.handled(driver, Ticket(TakeSnapshot(driver.clock.sample()))):
+            hosted.snapped = driver.world.seq
         return True
 
     def _prepared(self, hosted: Hosted, least: int) -> bool:
