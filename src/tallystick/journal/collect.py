@@ -63,11 +63,18 @@ def _manifest(blobs: StagedBlobs, row: SnapshotRow) -> bytes:
 
 
 def thin(journal: SqliteJournal, world: str, keep: int) -> int:
-    """Drop snapshots beyond the newest `keep`; pinned ones, and the one at a floor, stay."""
-    floor = floor_of(journal.lineage(world)).seq
+    """Drop snapshots beyond the newest `keep`.
+
+    Pinned ones stay, the one at a floor, and those that forks began with: what a fork has not
+    changed since it still reads there, also in a snapshot of its own that is on its way.
+    """
     rows = _own(journal, world)
     old = rows[:-keep] if keep else rows
-    gone = [row.seq for row in old if not row.pinned and row.seq != floor]
+    needed = {floor_of(journal.lineage(world)).seq}
+    for name in journal.forks(world):
+        fork_seq = journal.lineage(name)[0].fork_seq or 0
+        needed.add(max((row.seq for row in rows if row.seq <= fork_seq), default=0))
+    gone = [row.seq for row in old if not row.pinned and row.seq not in needed]
     journal.drop_snapshots(world, *gone)
     return len(gone)
 

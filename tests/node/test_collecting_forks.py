@@ -1,0 +1,49 @@
+"""Collecting in a world that has forks: what a fork reads, live or on its way, is not an orphan."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tallystick.node import collecting
+from tallystick.node.node import Node
+from tallystick.node.worlds import ForkOrder
+from tests import orders
+from tests.node.rig import Bank, config, phase, running
+from tests.node.test_collecting import NONE, order
+
+
+async def forked(node: Node, count: int) -> tuple[str, str]:
+    """A world of so many cells, and a fork that lives on a snapshot of it."""
+    main = await node.create("main", orders.bundle())
+    for n in range(count):
+        await order(node, main, f"o-{n}")
+    await node.snapshot(main)
+    return main, await node.fork(ForkOrder(main, ""), "child")
+
+
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I7", "I21")
+def test_a_fork_goes_on_though_its_snapshot_is_thinned_out(tmp_path: Path) -> None:
+    """A collection in the parent removed what a running fork reads: the fork stopped, and a
+    snapshot of it that came meanwhile could not be opened any more.
+    """
+
+    async def main() -> None:
+        settings = config(tmp_path, retention=NONE)
+        async with running(settings, Bank()) as node:
+            parent, child = await forked(node, 60)
+            for n in range(60, 120):
+                await order(node, parent, f"o-{n}")
+            await node.snapshot(parent)
+            await collecting.collect(node, parent, dry_run=False)
+            await order(node, child, "only here")
+            await node.snapshot(child)
+            assert [await phase(node, child, f"o-{n}") for n in range(60)] == ["paid"] * 60
+            assert (await node.ops.verify(child))["ok"]
+        async with running(settings, Bank()) as node:
+            assert [await phase(node, child, f"o-{n}") for n in range(60)] == ["paid"] * 60
+
+    asyncio.run(asyncio.wait_for(main(), 240))
