@@ -11,6 +11,7 @@ from tallystick.api.request import Request, Response
 from tallystick.api.wire import BYTES
 from tallystick.errors import DiskFull, JournalCorrupt, Rejected, UnknownName
 from tallystick.journal.base import Append, Full, Head, Reader
+from tallystick.journal.grace import begun_anew
 from tallystick.journal.lineage import floor_of
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.kernel.world import World
@@ -140,9 +141,9 @@ def _keep(journal: SqliteJournal, world: str, digest: bytes, data: bytes) -> Non
     (outcome,) = journal.append(Append(world, (), journal.head(world), {digest: data}))
     if known and not _is_sound(journal, world, digest):
         journal.mend_blob(world, digest, data)  # what has its name already is left alone
-    journal.freshen(world, digest)
     if isinstance(outcome, Full):
         raise DiskFull("the disk is full; the blob was not kept")
+    begun_anew(journal, world, digest)
     assert isinstance(outcome, Head), "the writer's own head is never moved by another"
 
 

@@ -64,6 +64,7 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
     """Write a world as it stands now; what becomes durable meanwhile is left out."""
     line = reader.lineage(world)
     head = line[0].head
+    taken = {row.seq for row in reader.snapshots(world)}
     writer = _Writer(out)
     writer.item(HEADER, canon.encode(_header(reader, world)))
     blobs = 0
@@ -76,8 +77,9 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
     for frame in reader.read(world, floor_of(line).seq, head.seq):
         writer.item(FRAME, frame.body)
         frames += 1
+    # One that came meanwhile, or was thinned out, has not all of its blobs here.
     for row in reader.snapshots(world):
-        if row.seq <= head.seq:
+        if row.seq in taken:
             writer.item(SNAPSHOT, canon.encode(list(row)))
     for owner, checkpoint in _checkpoints(reader, world):
         if checkpoint.seq <= head.seq:

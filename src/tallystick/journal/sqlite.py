@@ -41,8 +41,8 @@ from tallystick.journal.base import (
     WorkRow,
 )
 from tallystick.journal.blob_files import spilled, sync_folder
-from tallystick.journal.lineage import owner_at
-from tallystick.journal.refusals import no_snapshot, world_exists, world_has_forks
+from tallystick.journal.lineage import floor_of, owner_at
+from tallystick.journal.refusals import no_snapshot, trimmed, world_exists, world_has_forks
 from tallystick.journal.sqlite_log import Cut, Log
 from tallystick.journal.sqlite_read import DATABASE, SqliteReader
 from tallystick.journal.sqlite_tables import OWNED, connect, first, make_tables, one
@@ -315,7 +315,10 @@ class SqliteJournal(SqliteReader):
 
     def fork(self, parent: str, at: Head, child: str) -> None:
         """Register a child; its first frame chains to the parent's at the fork point."""
-        self._add(child, self._id(owner_at(self.lineage(parent), at.seq)), at.seq, at)
+        line = self.lineage(parent)
+        if at.seq < (floor := floor_of(line).seq):
+            raise trimmed(parent, floor)  # it was chosen before the floor moved
+        self._add(child, self._id(owner_at(line, at.seq)), at.seq, at)
 
     def begin(self, world: str, base: Head) -> None:
         """Register a world whose journal begins behind a floor."""
@@ -436,7 +439,7 @@ class SqliteJournal(SqliteReader):
             self._db.executemany("DELETE FROM snapshot WHERE world=? AND seq=?", rows)
 
     def freshen(self, world: str, digest: bytes) -> None:
-        """Let the grace of a blob begin anew: who brings it again is about to name it."""
+        """Let the grace of a blob begin anew; see `grace.begun_anew` for worlds with forks."""
         query = "UPDATE blob SET added_seq=? WHERE world=? AND hash=?"
         self._change(query, (self.head(world).seq, self._id(world), digest))
 

@@ -179,18 +179,17 @@ class SqliteReader:
     def _stretches(self, query: str, place: Place, span: tuple[int, int, int]) -> Iterator[Any]:
         """The rows of a world behind `begin` up to `stop`; a trim meanwhile leaves no gap."""
         start, begin, stop = span
-        later, count = False, _STRETCH
+        count = _STRETCH
         while count == _STRETCH:
             count = 0
             rows = self._rows(query, (place.id, start, begin, stop, _STRETCH))
             for count, row in enumerate(rows, 1):
-                if later and count == 1:
+                if count == 1 and row[0] > begin + 1:
                     self._untrimmed(place, begin)  # sees the file as the rows do
                 start, begin = row[1] + 1, row[1]
                 yield row
-            if later and count == 0:
+            if count == 0:
                 self._untrimmed(place, begin)
-            later = True
 
     def _untrimmed(self, place: Place, after: int) -> None:
         base = self._place(place.world).base_seq

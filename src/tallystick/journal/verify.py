@@ -30,6 +30,7 @@ from tallystick.model.abi import Runner
 from tallystick.values import canon
 
 QUICK_SEQS: Final = 10_000
+TRIES: Final = 5
 
 
 class Verdict(NamedTuple):
@@ -81,8 +82,13 @@ def verify(
     beside those that the journal trusts; of so many blobs at most the names are remembered.
     """
     assert level in ("quick", "full"), "replay is the kernel's business"
-    check = _Check(reader, world, level == "full", remembered)
-    return check.run(list(checkpoints), dict(keys or {}))
+    copies = list(checkpoints)
+    for left in reversed(range(TRIES)):
+        check = _Check(reader, world, level == "full", remembered)
+        verdict = check.run(copies, dict(keys or {}))
+        if verdict.ok or not left or not check.is_overtaken():
+            break
+    return verdict
 
 
 class _Check:
@@ -98,6 +104,8 @@ class _Check:
         self.floor = floor_of(self.line)
         self.findings: list[Finding] = []
         self.blobs = {"checked": 0, "missing": 0, "bad": 0}
+        self.bad: list[tuple[str, bytes]] = []  # blobs, and the worlds that own them
+        self.snapshots: list[SnapshotRow] = []
         self.present = Present(reader, reaches(self.line), remembered)
 
     def run(self, copies: list[CheckpointRow], keys: dict[str, bytes]) -> Verdict:
@@ -107,17 +115,24 @@ class _Check:
             self._guarded(0, "store", partial(self._check_blobs, row.world))
         # Listed before the frames are read: what a writer adds meanwhile is not asked for.
         kept = self.reader.checkpoints(self.world) + copies
-        snapshots = self.reader.snapshots(self.world)
+        self.snapshots = self.reader.snapshots(self.world)
         chain = self._check_chain()
         self._check_checkpoints(kept, {**chain.keys, **keys})
         if self.full:
             seen: dict[bytes, None] = {}
-            for each in snapshots:
+            for each in self.snapshots:
                 part = partial(self._snapshot, each, chain, seen)
                 self._guarded(each.seq, f"snapshot {each.seq}", part)
             for digest, seq in chain.manifests.items():
                 self._guarded(seq, "manifest", partial(self._manifest, digest))
-        return self._verdict(chain, len(snapshots), len(kept))
+        return self._verdict(chain, len(self.snapshots), len(kept))
+
+    def is_overtaken(self) -> bool:
+        """True when a trim or a collection took away what this was looking at."""
+        reader = self.reader
+        gone = {row.seq for row in self.snapshots} - {r.seq for r in reader.snapshots(self.world)}
+        cut = floor_of(reader.lineage(self.world)) != self.floor
+        return cut or bool(gone) or any(reader.added(*blob) < 0 for blob in self.bad)
 
     def _guarded(self, seq: int, where: str, part: Callable[[], None]) -> None:
         """Run a part; what it cannot read is a finding."""
@@ -160,6 +175,7 @@ class _Check:
             self.blobs["checked"] += 1
             if data is None:
                 self.blobs["bad"] += 1
+                self.bad.append((world, digest))
                 where = f"blob {canon.text_of(digest)}"
                 seq = self.reader.added(world, digest)
                 self.findings.append(Finding(seq, where, "its bytes do not match its name"))
