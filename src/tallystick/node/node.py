@@ -241,10 +241,9 @@ class Node:
 
     async def look(self, world: str, ask: Callable[[World], T]) -> T:
         """Ask the live world; answered once all it saw is durable."""
-        hosted = self.hosted(world, look=True)
         ticket = Ticket(Look(ask))
         call = Call(self.loop, [ticket])
-        self.engine.look(hosted, ticket)
+        self.engine.look(self.hosted(world, look=True), ticket)
         await call.future
         found: T = detail_of(ticket)
         return found
@@ -350,6 +349,7 @@ class Node:
         def act() -> None:
             hosted = self.engine.worlds[world] = make()
             self.loop.call_soon_threadsafe(self.welcome, world, hosted.driver.head.seq)
+            self.engine.let_out()
 
         await self.on_kernel(act)
 
