@@ -404,7 +404,7 @@ class Node:
         self.promised[name] = None
         try:
             yield
-        except (Rejected, asyncio.CancelledError):
+        except (Rejected, DiskFull, asyncio.CancelledError):
             await self.on_kernel(lambda: None)  # its making may be on its way yet
             if world not in self.lanes:
                 await self.write(lambda journal: drop_unfinished(journal, world))

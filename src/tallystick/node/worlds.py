@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tallystick.errors import NotOwner, UnknownName
+from tallystick.errors import DiskFull, NotOwner, UnknownName
 from tallystick.governance.whatif import Edit
 from tallystick.journal.base import Appender, Head, Held, History, Journal
 from tallystick.journal.lineage import is_unfinished
@@ -130,11 +130,17 @@ class ForkOrder(NamedTuple):
 
 
 def drop_unfinished(journal: Journal, world: str) -> bool:
-    """Drop a world whose making was cut off; False when it is whole, or was never begun."""
+    """Drop a world whose making was cut off; False when it is whole, or was never begun.
+
+    Where there is no room even for that, the next start does it.
+    """
     row = next((row for row in journal.worlds() if row.world == world), None)
     if row is None or not is_unfinished(row):
         return False
-    journal.drop_world(world)
+    try:
+        journal.drop_world(world)
+    except DiskFull:
+        return False
     return True
 
 
