@@ -131,6 +131,26 @@ def test_a_restart_takes_no_settled_job_for_a_leased_one(tmp_path: Path) -> None
     go(again())
 
 
+@pytest.mark.invariant("I42")
+def test_the_row_of_a_lost_lease_goes(tmp_path: Path) -> None:
+    """N-23: each lease that was lost or given back left a row in the journal for ever, unless a
+    worker brought the outcome of a later attempt.
+    """
+
+    async def main(node: Node, world: str) -> None:
+        (job,) = await node.work.lease(WISH, anywhere)
+        await node.work.release(node.work.find(job["lease"]))
+        assert await node.read(lambda reader: reader.work(world)) == []
+        (job,) = await node.work.lease(WISH, anywhere)
+        (row,) = await node.read(lambda reader: reader.work(world))
+        assert (row.state, row.attempt, row.lease_id) == ("leased", 2, job["lease"])
+        late = row._replace(attempt=1, state="settled")
+        await node.write(lambda journal: journal.put_work(world, late))
+        assert await node.read(lambda reader: reader.work(world)) == [row], "a newer lease stays"
+
+    leasing(tmp_path, main)
+
+
 def test_a_lease_that_cannot_be_written_binds_nobody(tmp_path: Path) -> None:
     """N-23: a worker that is refused on a full disk has no job; the next one gets it at once."""
 

@@ -165,12 +165,14 @@ class MemoryJournal:
         return True
 
     def put_work(self, world: str, *rows: WorkRow) -> None:
-        """Change work; a settled row goes."""
+        """Change work; a settled row goes, unless a later attempt has one."""
         work = self._book(world).work
         for row in rows:
-            work[row.intent] = row
-            if row.state == "settled":
-                del work[row.intent]
+            known = work.get(row.intent, row)
+            if row.state != "settled":
+                work[row.intent] = row
+            elif known.attempt <= row.attempt:
+                work.pop(row.intent, None)
 
     def add_checkpoint(self, world: str, row: CheckpointRow) -> None:
         """Keep a signed statement about a world."""

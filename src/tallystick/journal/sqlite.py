@@ -408,7 +408,7 @@ class SqliteJournal(SqliteReader):
         return self._change("UPDATE token SET revoked_ns=? WHERE id=?", (at_ns, token)) == 1
 
     def put_work(self, world: str, *rows: WorkRow) -> None:
-        """Change work without a frame; a settled row goes."""
+        """Change work without a frame; a settled row goes, unless a later attempt has one."""
         number = self._id(world)
         with self._atomic():
             self._put_work(number, rows)
@@ -416,9 +416,7 @@ class SqliteJournal(SqliteReader):
     def _put_work(self, number: int, rows: Any) -> None:
         for row in rows:
             if row.state == "settled":
-                self._db.execute(
-                    "DELETE FROM work WHERE world=? AND intent=?", (number, row.intent)
-                )
+                self._db.execute(tables.DONE, (number, row.intent, row.attempt))
             else:
                 self._db.execute(tables.WORK, (number, *row))
 

@@ -69,6 +69,7 @@ BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
 SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
 CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
+DONE: Final = "DELETE FROM work WHERE world=? AND intent=? AND attempt<=?"
 WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 

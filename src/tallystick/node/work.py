@@ -252,12 +252,14 @@ class Work:
         try:
             await self._node.one(job.world, given)
         except (Rejected, NotOwner):
+            await self._forget(lease)
             return  # settled meanwhile, or the world is gone
         except TallyError:
             # Nothing can be written just now: it is lost, or given back, as soon as that can be.
             lease.until_ns = 0
             self._leases.hold(lease)
             return
+        await self._forget(lease)  # by then somebody may have the next attempt
         text = f"{lease.worker} let {job.effect} go: {reason}"
         self._node.log.say("info", "work.lease_ended", text, world=job.world)
 
