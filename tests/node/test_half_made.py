@@ -15,6 +15,7 @@ from tests.node.rig import Bank, config, running
 from tests.node.test_faults import calm, no_room
 
 
+# tidy: how the disk fills and what is left are one story.
 @pytest.mark.clause("X-08")
 @pytest.mark.parametrize("before", range(8))
 def test_a_fork_that_found_no_room_leaves_its_parent_free(tmp_path: Path, before: int) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from tallystick.errors import DiskFull, NotOwner, SyncFailed
+from tallystick.errors import DiskFull, JournalCorrupt, NotOwner, SyncFailed
+from tallystick.journal import sqlite_tables as tables
 from tallystick.journal.base import Append
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.node import writer as writers
@@ -181,3 +183,26 @@ def test_the_log_is_copied_beside_the_commits(tmp_path: Path) -> None:
     again = SqliteJournal(tmp_path)
     assert len(list(again.blobs(other.WORLD))) == 40
     again.close()
+
+
+@pytest.mark.clause("X-07")
+@pytest.mark.invariant("I10")
+def test_a_commit_that_breaks_is_told(tmp_path: Path) -> None:
+    """F4: a row that damage has left where the next frame belongs ended the writer's thread without
+    a word: nobody was answered any more, and the node did not stop.
+    """
+    journal = SqliteJournal(tmp_path)
+    head = other.lease_of(journal, other.WORLD) and journal.head(other.WORLD)
+    (frame,) = other.frames(other.WORLD, head, [1])
+    row = (journal._id(other.WORLD), frame.seq, frame.last, 0, 0, frame.hash, b"")
+    journal._db.execute(tables.FRAME, row)
+    told: SimpleQueue[Any] = SimpleQueue()
+    writer = Writer(journal, lambda _seconds, _frames: None)
+    writer.start()
+    try:
+        writer.submit([Append(other.WORLD, [frame], head, {})], told.put)
+        assert isinstance(told.get(timeout=10), JournalCorrupt)
+        assert writer.later(lambda kept: kept.head(other.WORLD)).result(10) == head
+    finally:
+        writer.stop()
+        journal.close()

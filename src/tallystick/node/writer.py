@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, TypeVar
 
-from tallystick.errors import DiskFull, TallyError
+from tallystick.errors import DiskFull, JournalCorrupt, TallyError
 from tallystick.journal.base import Append, Outcome
 from tallystick.journal.sqlite import SqliteJournal
 
@@ -107,6 +107,8 @@ class Writer:
                 outcomes: list[Outcome] | TallyError = self.commit(batch)
             except TallyError as why:
                 outcomes = why
+            except Exception as why:  # noqa: BLE001 - told to the thread that asked
+                outcomes = _broken(why)
             told(outcomes)
 
         self._queue.put(act)
@@ -175,6 +177,11 @@ class Writer:
             yield
         except DiskFull:
             return  # it stays in the log; the next commit finds out by itself
-        except TallyError as why:
+        except Exception as why:  # noqa: BLE001 - this thread goes on, and the node ends
             if self.broken is not None:
-                self.broken(why)
+                self.broken(why if isinstance(why, TallyError) else _broken(why))
+
+
+def _broken(why: Exception) -> JournalCorrupt:
+    """What nobody foresaw of the store: the node stops, as nothing of it can be relied on."""
+    return JournalCorrupt(f"the commit broke: {why!r}", code="node.broken")
