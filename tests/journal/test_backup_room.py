@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,12 @@ import pytest
 from tallystick.errors import Rejected
 from tallystick.journal.backup import backup, check_backup, restore
 from tallystick.journal.base import Append
+from tallystick.journal.checkpoints import FILE, note, read_file
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
+from tallystick.journal.verify import verify
 from tallystick.values import canon
-from tests.journal.damage import grown
+from tests.journal.damage import checkpoint, grown
 from tests.journal.test_leftovers import no_file_over
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import WORLD, Rig
@@ -142,3 +144,37 @@ def test_a_large_journal_is_restored_in_pieces(rig: Rig, tmp_path: Path) -> None
     finally:
         tracemalloc.stop()
     assert most < 8 * MIB
+
+
+class Busy(SqliteReader):
+    """A reader of a node that signs a checkpoint as soon as the file is copied."""
+
+    sign: Callable[[], object]
+
+    def copy_to(self, path: Path) -> None:
+        super().copy_to(path)
+        self.sign()
+
+
+@pytest.mark.invariant("I43")
+def test_a_backup_holds_no_checkpoint_of_what_it_does_not_hold(rig: Rig, tmp_path: Path) -> None:
+    """04 section 4: what a busy node signed while its file was copied stood in the backup: against
+    its own checkpoints, what was restored seemed to be cut.
+    """
+
+    def sign() -> None:
+        rig.send(CREATED, created("behind the backup"))
+        note(store(rig).folder, WORLD, checkpoint(rig))
+
+    sign()
+    reader = Busy(store(rig).folder)
+    reader.sign = sign
+    backup(reader, tmp_path / "kept")
+    reader.close()
+    restore(tmp_path / "kept", tmp_path / "there")
+    there = SqliteReader(tmp_path / "there")
+    rows = list(read_file(tmp_path / "there" / FILE, WORLD))
+    verdict = verify(there, WORLD, checkpoints=rows)
+    there.close()
+    assert len(rows) == 1
+    assert verdict.first_bad is None

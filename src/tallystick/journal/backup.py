@@ -109,6 +109,9 @@ def _emptied(folder: Path) -> None:
 
 
 def _copied(reader: SqliteReader, into: Path) -> Backup:
+    marks = reader.folder / CHECKPOINTS
+    # Read first: what is signed meanwhile may be about what the copy does not hold.
+    signed = marks.read_bytes() if marks.exists() else None
     reader.copy_to(into / DATABASE)
     copy = SqliteReader(into)
     try:
@@ -116,9 +119,8 @@ def _copied(reader: SqliteReader, into: Path) -> Backup:
         worlds = tuple(_kept(copy))
     finally:
         copy.close()
-    marks = reader.folder / CHECKPOINTS
-    if marks.exists():
-        write_file(into / CHECKPOINTS, marks.read_bytes())
+    if signed is not None:
+        write_file(into / CHECKPOINTS, signed)
     files = {name: _sha256(into / name) for name in sorted(_names(into))}
     return _listed(into, worlds, files)
 
