@@ -12,6 +12,7 @@ import pytest
 from tallystick.cli.bench import NAMES
 from tallystick.cli.shape import misfit
 from tallystick.cli.table import VERBS
+from tallystick.journal.base import UNFINISHED, Head
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.node import doctor
 from tallystick.node.config import config_of
@@ -52,6 +53,20 @@ def test_a_wide_key_is_red_and_can_be_mended(tmp_path: Path):
     assert (said.code, "chmod 600" in said.out) == (1, True)
     assert tally(*words, "--fix", "--json").code == 0
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.invariant("I1")
+def test_a_world_whose_import_was_cut_off_is_no_damage(tmp_path: Path):
+    """04 section 13: behind a killed import of a trimmed world the journal was called damaged, and
+    the owner was sent to a backup, though the next start drops what is left of it.
+    """
+    data = tmp_path / ".tally"
+    journal = SqliteJournal(data)
+    world = "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+    journal.begin(world, Head(40, bytes(32), 0))
+    journal.set_state(world, UNFINISHED)
+    journal.close()
+    assert checks(data)["journal"].level == doctor.OK
 
 
 def test_an_open_address_without_tls_is_red(tmp_path: Path):

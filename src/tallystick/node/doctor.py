@@ -21,6 +21,7 @@ from typing import Any, Final
 import apsw
 
 from tallystick.errors import TallyError
+from tallystick.journal.lineage import is_unfinished
 from tallystick.journal.sqlite_read import SqliteReader
 from tallystick.node.config import Config
 from tallystick.node.keys import read_keys
@@ -190,7 +191,8 @@ def _mode(path: Path) -> str:
 
 def _clock(reader: SqliteReader) -> Check:
     now_ns = time.time_ns()
-    last = max((_flushed(reader, row.world) for row in reader.worlds()), default=0)
+    rows = [row for row in reader.worlds() if not is_unfinished(row)]
+    last = max((_flushed(reader, row.world) for row in rows), default=0)
     ahead = last > now_ns + 10**9
     found = f"{(last - now_ns) // 10**9} s behind the journal" if ahead else "not behind it"
     fix = "set the clock; new events would get the time of the last one" if ahead else None
