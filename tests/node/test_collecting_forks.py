@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tallystick.errors import Busy
+from tallystick.governance.whatif import read_edits
 from tallystick.node import collecting
+from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tallystick.node.worlds import ForkOrder
 from tests import orders
-from tests.node.rig import Bank, config, phase, running
+from tests.node.rig import Bank, config, phase, placed, running
 from tests.node.test_collecting import NONE, order
+from tests.node.test_reruns import Gate
 
 
 async def forked(node: Node, count: int) -> tuple[str, str]:
@@ -45,5 +49,46 @@ def test_a_fork_goes_on_though_its_snapshot_is_thinned_out(tmp_path: Path) -> No
             assert (await node.ops.verify(child))["ok"]
         async with running(settings, Bank()) as node:
             assert [await phase(node, child, f"o-{n}") for n in range(60)] == ["paid"] * 60
+
+    asyncio.run(asyncio.wait_for(main(), 240))
+
+
+# tidy: one story, told in order.
+@pytest.mark.clause("K-44", "X-08")
+@pytest.mark.invariant("I7", "I21")
+def test_a_what_if_stands_on_what_is_still_there(tmp_path: Path) -> None:
+    """06 section 11: what a what-if stands on was thinned out while it ran: it was told of damage, or
+    its world was made and stopped at the first cell that it had not touched.
+    """
+
+    async def main() -> None:
+        gate = Gate()
+        settings = config(tmp_path, retention=NONE)
+        node = await open_node(settings, gate.runner, executors=[Bank()])
+        try:
+            parent = await node.create("main", orders.bundle())
+            for n in range(60):
+                await order(node, parent, f"o-{n}")
+            await node.snapshot(parent)
+            seq = (await node.one(parent, placed(node, "a"))).seq
+            await order(node, parent, "b")
+            gate.open.clear()
+            edits = read_edits([{"seq": seq, "event": {"order_id": "a", "cents": 9}}])
+            idea = asyncio.create_task(node.fork(ForkOrder(parent, "", edits=edits), "idea"))
+            await gate.is_reached()
+            for n in range(60, 120):
+                await order(node, parent, f"o-{n}")
+            await node.snapshot(parent)
+            await collecting.collect(node, parent, dry_run=False)
+            with pytest.raises(Busy):
+                await collecting.cut(node, parent, 10_000, tmp_path / "archive")
+            gate.open.set()
+            child = await idea
+            assert [await phase(node, child, f"o-{n}") for n in range(60)] == ["paid"] * 60
+            assert (await collecting.collect(node, parent, dry_run=False))["snapshots"] == 0
+            assert (await node.ops.verify(child))["ok"]
+        finally:
+            gate.open.set()
+            await close_node(node)
 
     asyncio.run(asyncio.wait_for(main(), 240))

@@ -50,7 +50,9 @@ async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
     snapshots = 0
     if not dry_run:
         most = max(1, retention.snapshots)
-        snapshots = await node.write(lambda journal: thin(journal, world, most))
+        snapshots = await node.write(
+            lambda held: 0 if _is_run_again(node, held, world) else thin(held, world, most)
+        )
     older_ns = node.clock.now_ns() - retention.blob_grace
     for _ in range(TRIES):
         marked, orphans = await _marked(node, world)
@@ -61,6 +63,22 @@ async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
         if swept is not None:
             return {**found, "removed": swept.blobs, "snapshots": snapshots}
     raise Busy("the world changes faster than it can be looked through", code="gc.busy")
+
+
+def _is_run_again(node: Node, reader: Reader, world: str) -> bool:
+    """True while a what-if, a shadow or a proof goes over a history: it stands on a snapshot."""
+    going = {each.world for each in list(node.reruns.under_way)} & set(node.engine.worlds)
+    return any(world == row.world for each in going for row in reader.lineage(each))
+
+
+def _check_rests(node: Node, reader: Reader, world: str) -> None:
+    if _is_run_again(node, reader, world):
+        raise Busy(
+            f"the history of world {world} is run again just now",
+            code="gc.busy",
+            where={"world": world},
+            hint="ask again when the what-if, the shadow or the proof has ended",
+        )
 
 
 async def _marked(node: Node, world: str) -> tuple[Marked, list[int]]:
@@ -131,12 +149,18 @@ async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, A
     if not await node.look(world, lambda live: node.key.pair.key_id in live.keys):
         raise _untrusted(world, node.key.pair)
     wanted = Trim(world, before, archive, node.key.pair, node.clock.now_ns())
-    order = await node.read(lambda reader: archived(reader, wanted))
 
-    def move() -> tuple[Head, int]:
-        return node.writer.alone(lambda journal: move_floor(journal, order))
+    def checked(reader: Reader) -> Trim:
+        _check_rests(node, reader, world)
+        return archived(reader, wanted)
 
-    base, frames = await node.on_kernel(move)
+    def moved(journal: SqliteJournal) -> tuple[Head, int]:
+        _check_rests(node, journal, world)
+        return move_floor(journal, order)
+
+    order = await node.read(checked)
+
+    base, frames = await node.on_kernel(lambda: node.writer.alone(moved))
     swept = await collect(node, world, dry_run=False)
     return {
         "world": world,
