@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tallystick.kernel.inputs import Operate
 from tallystick.node import duties
 from tests import orders
 from tests.journal.watched import watched
-from tests.node.rig import Bank, config, placed, running
+from tests.node.rig import Bank, config, phase, placed, running
 from tests.node.test_faults import calm, no_room, placed_all, status_is
 
 
@@ -119,5 +120,31 @@ def test_a_snapshot_that_found_no_room_is_not_taken_for_one(tmp_path: Path) -> N
                 head = node.feed.head(world)
                 taken = await node.read(lambda reader: reader.snapshots(world))
                 assert [row.seq for row in taken] == [head - 1]
+
+    go(main())
+
+
+@pytest.mark.clause("X-07")
+def test_who_looks_as_the_disk_fills_is_answered(tmp_path: Path) -> None:
+    """04 section 13, reads work: a question in the turn of a commit that found no room was refused
+    like the commit. Among them may be the one that lists what a start has to take up: it was never
+    asked again.
+    """
+
+    async def main() -> None:
+        with watched() as vfs:
+            async with running(config(tmp_path), Bank(), vfs=vfs.name) as node:
+                world = await node.create("main", orders.bundle())
+                await node.offer(world, placed(node, "o-1"))
+                assert await node.quiet(world, 60_000)
+                vfs.judge = no_room
+                node.engine.call(lambda: time.sleep(0.2))  # both are there when it turns to them
+                event = asyncio.create_task(node.one(world, placed(node, "full")))
+                await asyncio.sleep(0)
+                asked = [phase(node, world, name) for name in ("o-1", "full")]
+                assert await asyncio.wait_for(asyncio.gather(*asked), 10) == ["paid", None]
+                with pytest.raises(DiskFull):
+                    await event
+                vfs.judge = calm
 
     go(main())

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tallystick.errors import DiskFull, NotOwner, TallyError
 from tallystick.journal.base import Ambiguous, Append, Fenced, Full, Head, Outcome
-from tallystick.node.driver import Cut, Staged, Ticket, tickets_of
+from tallystick.node.driver import Cut, Look, Staged, Ticket, tickets_of
 from tallystick.node.hosted import Hosted
 from tallystick.node.jobs import Published
 from tallystick.node.outlet import Outlet, Parcel
@@ -196,8 +196,11 @@ class Commits:
             hosted.again()
             taken = old.journal.snapshots(old.world.id)
             hosted.snapped = taken[-1].seq if taken else 0
-            ahead = [*cut.batch, *old.staged]
-            hosted.driver.work.extend(each.ticket for each in ahead if each.ticket is not None)
+            for ticket in [each.ticket for each in (*cut.batch, *old.staged)]:
+                if ticket is not None and isinstance(ticket.given, Look):
+                    hosted.driver.handle(ticket)  # who only reads is answered
+                elif ticket is not None:
+                    hosted.driver.work.append(ticket)
             hosted.driver.work.extend(old.work)
             hosted.driver.ingress.extend(old.ingress)
         for hosted in self._worlds.values():
