@@ -125,3 +125,24 @@ def test_a_world_that_is_removed_is_forgotten_by_the_index(tmp_path: Path) -> No
             assert {row[0] for table in rows.values() for row in table} == {stays}
 
     asyncio.run(asyncio.wait_for(main(), 240))
+
+
+@pytest.mark.invariant("I40")
+def test_a_world_whose_files_cannot_be_removed_goes_all_the_same(tmp_path: Path) -> None:
+    """F3: its folder of large blobs stood on another disk, by a link; the removal failed half way,
+    and the next event for that world stopped the whole node.
+    """
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            gone = await node.create("gone", orders.bundle())
+            stays = await node.create("stays", orders.bundle())
+            (tmp_path / "elsewhere").mkdir()
+            (node.folder / "blobs").mkdir(exist_ok=True)
+            (node.folder / "blobs" / gone).symlink_to(tmp_path / "elsewhere")
+            await node.remove("gone")
+            with pytest.raises(NotOwner):
+                await node.one(gone, placed(node, "too late"))
+            await node.one(stays, placed(node, "o-1"))
+
+    asyncio.run(asyncio.wait_for(main(), 120))

@@ -54,9 +54,9 @@ class BlobFiles:
         self.path(world, digest).unlink(missing_ok=True)
 
     def remove_world(self, world: str) -> None:
-        """Remove all files of a world."""
+        """Remove all files of a world; what cannot be removed is nobody's, and does no harm."""
         if (self.folder / world).is_dir():
-            shutil.rmtree(self.folder / world)
+            shutil.rmtree(self.folder / world, ignore_errors=True)
 
     def names(self, world: str) -> Iterator[bytes]:
         """The digests of all whole files of a world, in order."""
