@@ -57,8 +57,8 @@ def test_a_fork_goes_on_though_its_snapshot_is_thinned_out(tmp_path: Path) -> No
 @pytest.mark.clause("K-44", "X-08")
 @pytest.mark.invariant("I7", "I21")
 def test_a_what_if_stands_on_what_is_still_there(tmp_path: Path) -> None:
-    """06 section 11: what a what-if stands on was thinned out while it ran: it was told of damage, or
-    its world was made and stopped at the first cell that it had not touched.
+    """06 section 11: what a what-if stands on was thinned out while it ran: it was told of damage,
+    or its world was made and stopped at the first cell that it had not touched.
     """
 
     async def main() -> None:

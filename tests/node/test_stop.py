@@ -9,10 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tallystick.journal.base import Reader
+from tallystick.journal.sqlite_read import DATABASE
 from tallystick.modules.python import PythonRunner
+from tallystick.node.files import Lock
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tests import orders
@@ -98,3 +101,28 @@ def test_a_checkpoint_that_finds_no_room_does_not_hinder_a_stop(tmp_path: Path) 
             assert rows, "the journal keeps it"
 
     asyncio.run(asyncio.wait_for(main(), 120))
+
+
+@pytest.mark.invariant("I44")
+def test_a_damaged_page_does_not_hinder_a_stop(tmp_path: Path) -> None:
+    """F4: a page that says what was signed last is damaged: the stop broke off there, with the last
+    events unanswered, the folder held and no other world signed.
+    """
+
+    async def main() -> None:
+        node = await open_node(config(tmp_path), modules, executors=[Bank()])
+        world = await node.create("main", orders.bundle())
+        await node.one(world, placed(node, "o-1"))
+        assert await node.quiet(world, 60_000)
+        await node.write(lambda journal: journal.wal_checkpoint(idle=True))
+        db = apsw.Connection(str(node.folder / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+        query = "SELECT rootpage FROM sqlite_master WHERE name='checkpoint'"
+        page, size = db.execute(query).get, db.execute("PRAGMA page_size").get
+        db.close()
+        with (node.folder / DATABASE).open("r+b") as file:
+            file.seek((page - 1) * size)
+            file.write(b"\xff" * size)
+        await close_node(node)
+        Lock(node.files).release()
+
+    asyncio.run(asyncio.wait_for(main(), MANY_S))

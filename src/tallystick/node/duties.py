@@ -133,6 +133,9 @@ class Duties:
             except TimeoutError:
                 text = "no time is left for a snapshot; the next start folds the tail"
                 self._node.log.say("warning", "node.unsigned", text, world=world)
+            except TallyError as why:  # the others are signed; a failed sync is told by `stopped`
+                text = f"nothing was signed at the end: {why.message}"
+                self._node.log.say("warning", "node.unsigned", text, world=world)
 
     async def _end(self, world: str) -> None:
         head = self._node.feed.head(world)

@@ -13,11 +13,10 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from tallystick.errors import TallyError, Unavailable
+from tallystick.errors import TallyError
 from tallystick.executors.base import Executor, ExecutorPorts
 from tallystick.executors.secrets import Bindings, forbid_core_dumps
 from tallystick.journal.backup import RESTORED
@@ -284,8 +283,7 @@ async def close_node(
     await node.work.close()
     # A passive node came to look; it leaves no record of that.
     if node.engine.failed is None and not node.passive:
-        with suppress(Unavailable):  # a sync that fails now is told by `stopped`, like any other
-            await node.duties.last(until_s)
+        await node.duties.last(until_s)
     node.log.say("debug", "node.signed", "every idle world has a snapshot and a checkpoint")
     node.shares.close()
     await asyncio.to_thread(node.engine.stop)
