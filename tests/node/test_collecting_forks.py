@@ -12,6 +12,7 @@ from tallystick.governance.whatif import read_edits
 from tallystick.node import collecting
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
+from tallystick.node.ops import Span
 from tallystick.node.worlds import ForkOrder
 from tests import orders
 from tests.node.rig import Bank, config, phase, placed, running
@@ -87,6 +88,37 @@ def test_a_what_if_stands_on_what_is_still_there(tmp_path: Path) -> None:
             assert [await phase(node, child, f"o-{n}") for n in range(60)] == ["paid"] * 60
             assert (await collecting.collect(node, parent, dry_run=False))["snapshots"] == 0
             assert (await node.ops.verify(child))["ok"]
+        finally:
+            gate.open.set()
+            await close_node(node)
+
+    asyncio.run(asyncio.wait_for(main(), 240))
+
+
+@pytest.mark.clause("K-44")
+def test_a_replay_stands_on_what_is_still_there(tmp_path: Path) -> None:
+    """04 section 13: `tally replay --from` beside `gc` said that the journal is damaged: the
+    snapshot behind which it began was gone.
+    """
+
+    async def main() -> None:
+        gate = Gate()
+        settings = config(tmp_path, retention=NONE)
+        node = await open_node(settings, gate.runner, executors=[Bank()])
+        try:
+            world = await node.create("main", orders.bundle())
+            for n in range(60):
+                await order(node, world, f"o-{n}")
+            begin = await node.snapshot(world)
+            for n in range(60, 120):
+                await order(node, world, f"o-{n}")
+            await node.snapshot(world)
+            gate.open.clear()
+            again = asyncio.create_task(node.ops.replay(world, Span(begin)))
+            await gate.is_reached()
+            await collecting.collect(node, world, dry_run=False)
+            gate.open.set()
+            assert (await again)["ok"]
         finally:
             gate.open.set()
             await close_node(node)

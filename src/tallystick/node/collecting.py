@@ -66,8 +66,8 @@ async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
 
 
 def _is_run_again(node: Node, reader: Reader, world: str) -> bool:
-    """True while a what-if, a shadow or a proof goes over a history: it stands on a snapshot."""
-    going = {each.world for each in list(node.reruns.under_way)} & set(node.engine.worlds)
+    """True while a what-if, a shadow, a proof or a replay goes over it, on a snapshot of it."""
+    going = set(node.reruns.standing) & set(node.engine.worlds)
     return any(world == row.world for each in going for row in reader.lineage(each))
 
 
@@ -77,7 +77,7 @@ def _check_rests(node: Node, reader: Reader, world: str) -> None:
             f"the history of world {world} is run again just now",
             code="gc.busy",
             where={"world": world},
-            hint="ask again when the what-if, the shadow or the proof has ended",
+            hint="ask again when the what-if, shadow, proof or replay has ended",
         )
 
 

@@ -62,7 +62,8 @@ class Ops:
 
     async def replay(self, world: str, span: Span | None = None) -> dict[str, Any]:
         """Run every tick again and compare bytes; the first difference is named (D2)."""
-        return await self._node.read(lambda reader: self._replay(reader, world, span or Span()))
+        with self._node.reruns.stands(world):
+            return await self._node.read(lambda reader: self._replay(reader, world, span or Span()))
 
     # tidy: where it begins, what it gives and how that is told.
     def _replay(self, reader: Reader, world: str, span: Span) -> dict[str, Any]:

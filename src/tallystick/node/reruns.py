@@ -51,6 +51,7 @@ class Reruns:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.under_way: list[UnderWay] = []
+        self.standing: list[str] = []  # worlds whose snapshots and frames somebody works on
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="tally-rerun")
 
     @contextmanager
@@ -59,9 +60,19 @@ class Reruns:
         mine = UnderWay(kind, world, self._node.clock.now_ns())
         self.under_way.append(mine)
         try:
-            yield mine
+            with self.stands(world):
+                yield mine
         finally:
             self.under_way.remove(mine)
+
+    @contextmanager
+    def stands(self, world: str) -> Iterator[None]:
+        """Let nobody thin out or trim the history of a world meanwhile."""
+        self.standing.append(world)
+        try:
+            yield
+        finally:
+            self.standing.remove(world)
 
     async def run(self, ask: Callable[[Reader, Callable[[], bool]], T], limit_s: float) -> T:
         """Run something over a reader of its own; it is handed a word that says when to stop.
