@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tallystick.errors import Busy
+from tallystick.executors.base import Job, Ok, Outcome
 from tallystick.governance.whatif import read_edits
 from tallystick.node import collecting
 from tallystick.node.host import close_node, open_node
@@ -16,7 +18,7 @@ from tallystick.node.ops import Span
 from tallystick.node.worlds import ForkOrder
 from tests import orders
 from tests.node.rig import Bank, config, phase, placed, running
-from tests.node.test_collecting import NONE, order
+from tests.node.test_collecting import NONE, order, orphan, there
 from tests.node.test_reruns import Gate
 
 
@@ -122,5 +124,41 @@ def test_a_replay_stands_on_what_is_still_there(tmp_path: Path) -> None:
         finally:
             gate.open.set()
             await close_node(node)
+
+    asyncio.run(asyncio.wait_for(main(), 240))
+
+
+# tidy: one story, told in order.
+@pytest.mark.clause("K-44")
+@pytest.mark.invariant("I7", "I21")
+def test_what_a_fork_names_between_marking_and_sweep_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I21: a receipt of a fork names an old orphan of its parent while that is looked through; it
+    was removed as if nobody had named it.
+    """
+
+    async def main() -> None:
+        wanted: list[bytes] = []
+
+        async def act(job: Job) -> Outcome:
+            named = f"sha256:{wanted[0].hex()}"
+            return Ok({"ref": named if job.params["token"] == "meanwhile" else "plain"})
+
+        async with running(config(tmp_path, retention=NONE), Bank(act)) as node:
+            parent = await node.create("main", orders.bundle())
+            wanted.append(await orphan(node, parent, "wanted after all"))
+            await order(node, parent, "before")
+            child = await node.fork(ForkOrder(parent, ""), "child")
+            marked = collecting._marked
+
+            async def slowly(*given: Any) -> Any:
+                found = await marked(*given)
+                await order(node, child, "meanwhile")
+                return found
+
+            monkeypatch.setattr(collecting, "_marked", slowly)
+            await collecting.collect(node, parent, dry_run=False)
+            assert await there(node, child, wanted[0])
 
     asyncio.run(asyncio.wait_for(main(), 240))

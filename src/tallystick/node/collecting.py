@@ -21,6 +21,7 @@ from tallystick.errors import Busy, Conflict
 from tallystick.journal.base import Head, Reader, Swept
 from tallystick.journal.collect import Trim, archived, marks_of, move_floor, thin
 from tallystick.journal.sqlite import SqliteJournal
+from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.catalogues import Catalogues
 from tallystick.kernel.reach import Marks
 from tallystick.model.frames import Sealed
@@ -38,7 +39,8 @@ class Marked(NamedTuple):
     manifest: bytes
     kept: frozenset[bytes]
     snapshots: tuple[int, ...]
-    forks: tuple[str, ...]
+    forks: dict[str, int]
+    """Where its forks and theirs stood: they read its blobs, and go on meanwhile."""
 
 
 async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
@@ -86,10 +88,10 @@ async def _marked(node: Node, world: str) -> tuple[Marked, list[int]]:
     seq, manifest = await node.look(world, lambda live: (live.seq, live.manifest))
 
     def mark(reader: Reader) -> tuple[Marked, list[int]]:
-        rows = tuple(row.seq for row in reader.snapshots(world))
+        rows, forks = tuple(row.seq for row in reader.snapshots(world)), _forks(reader, world)
         kept = marks_of(reader, world)
         orphans = [size for digest, size in reader.blobs(world) if digest not in kept]
-        return Marked(seq, manifest, kept, rows, tuple(reader.forks(world))), orphans
+        return Marked(seq, manifest, kept, rows, forks), orphans
 
     return await node.read(mark)
 
@@ -109,20 +111,47 @@ def _swept(
 
     def act(journal: SqliteJournal) -> Swept | None:
         snapshots = tuple(row.seq for row in journal.snapshots(world))
-        if snapshots != marked.snapshots or tuple(journal.forks(world)) != marked.forks:
+        forks = _forks(journal, world)
+        if snapshots != marked.snapshots or forks.keys() != marked.forks.keys():
             return None
-        frames = list(journal.read(world, marked.seq))
-        last = frames[-1].last if frames else marked.seq
-        frames += [frame for frame in _decided(node, hosted) if frame.seq > last]
-        marks = _tail_marks(hosted, marked, frames)
+        marks = _tail_marks(hosted, marked, _since(node, journal, (world, marked.seq)))
+        for place in marked.forks.items():
+            frames = _since(node, journal, place)
+            marks |= _fork_marks(node, journal, marked, frames) if frames else frozenset()
         before = journal.seq_at(world, older_ns)
         return journal.sweep(world, marked.kept | marks, before)
 
     return act
 
 
-def _decided(node: Node, hosted: Hosted) -> list[Sealed]:
-    return [each.sealed for each in node.engine.ahead(hosted) if each.sealed is not None]
+def _forks(reader: Reader, world: str) -> dict[str, int]:
+    """Where the forks of a world stand, and those of its forks."""
+    found: dict[str, int] = {}
+    for name in reader.forks(world):
+        found |= {name: reader.head(name).seq, **_forks(reader, name)}
+    return found
+
+
+def _since(node: Node, journal: SqliteJournal, place: tuple[str, int]) -> list[Sealed]:
+    """What a world has decided behind a sequence, durable or not."""
+    world, seq = place
+    frames = list(journal.read(world, seq))
+    last, hosted = frames[-1].last if frames else seq, node.engine.worlds.get(world)
+    ahead = [] if hosted is None else [each.sealed for each in node.engine.ahead(hosted)]
+    return frames + [frame for frame in ahead if frame is not None and frame.seq > last]
+
+
+def _fork_marks(
+    node: Node, journal: SqliteJournal, marked: Marked, frames: list[Sealed]
+) -> frozenset[bytes]:
+    """What frames of a fork name, maybe of what it reads here."""
+    world = frames[0].world
+    hosted = node.engine.worlds.get(world)
+    blobs = StagedBlobs(journal, world) if hosted is None else hosted.driver.blobs
+    marks = Marks(blobs, partial(Catalogues().load, blobs=blobs))
+    marks.manifest(marked.manifest if hosted is None else hosted.driver.world.manifest)
+    marks.tail(frames)
+    return marks.digests()
 
 
 def _tail_marks(hosted: Hosted, marked: Marked, frames: list[Sealed]) -> frozenset[bytes]:
