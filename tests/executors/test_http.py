@@ -11,6 +11,7 @@ import pytest
 
 from tallystick.executors.base import ExecutorPorts, Failed, Job, Ok
 from tallystick.executors.http import Doors, HttpExecutor, make
+from tallystick.executors.scrub import Scrubber
 from tallystick.model.sys_definitions import type_of
 from tallystick.values.schema import compile_schema
 from tests.executors.jobs import Heard, MemoryBlobs, job, literal, secret
@@ -204,6 +205,26 @@ def test_headers_that_may_not_be_sent(name: str, value: str) -> None:
         assert got.kind == "schema"
         assert got.code in ("http.bad_header", "http.bad_request")
         assert not site.asked
+
+    asyncio.run(run())
+
+
+@pytest.mark.clause("K-04")
+@pytest.mark.parametrize("value", ["pa'ss\"word ", " p\u00e4ssw\u00f6rt"])
+def test_a_secret_that_cannot_be_sent_is_not_quoted(value: str) -> None:
+    """ND-19: a secret with a blank at an end was told in the failure, in a spelling of Python."""
+
+    async def run() -> None:
+        async with serving(lambda _: Answer()) as site:
+            url = f"http://127.0.0.1:{site.port}/"
+            made = asking(
+                url, headers={"X-Key": secret("api")}, secrets={"/headers/X-Key": value}
+            )
+            got = await perform(made)
+        told = Scrubber.of(made).outcome(got)
+        assert (told.kind, told.code) == ("schema", "http.bad_header")
+        assert "ssw" not in told.message
+        assert "X-Key" in told.message
 
     asyncio.run(run())
 

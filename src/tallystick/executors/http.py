@@ -218,7 +218,7 @@ def prepare(job: Job) -> Request | Failed:
     headers: list[tuple[str, str]] = []
     for name in params.get("headers") or {}:
         text = job.plain("headers", name) or ""
-        if name.lower() in _OURS or not text.isprintable() or not (name.isascii() and _latin(text)):
+        if name.lower() in _OURS or not name.isascii() or not _sendable(text):
             # The value may be a secret, so only the name is told.
             return Failed("schema", "http.bad_header", f"the header {name!r} may not be sent")
         headers.append((name, text))
@@ -236,8 +236,10 @@ def prepare(job: Job) -> Request | Failed:
     return Request(params["method"], params["url"], tuple(headers), body or b"")
 
 
-def _latin(text: str) -> bool:
-    return all(ord(char) < 256 for char in text)
+def _sendable(text: str) -> bool:
+    """True for one line of Latin-1 without a blank at its ends, which nobody would receive."""
+    latin = all(ord(char) < 256 for char in text)
+    return latin and text.isprintable() and text == text.strip(" ")
 
 
 def redirected(request: Request, response: Response) -> Request | None:

@@ -75,7 +75,9 @@ class Wire:
             trace.sent = True
             return await self._talk(request, hop, streams, trace)
         except h11.LocalProtocolError as why:
-            return Failed("schema", "http.bad_request", f"the request cannot be sent: {why}")
+            # What it quotes behind its words may be a secret, in a spelling that nobody looks for.
+            words = str(why).partition(" b")[0]
+            return Failed("schema", "http.bad_request", f"the request cannot be sent: {words}")
         except h11.RemoteProtocolError as why:
             return Failed("connection", "http.protocol", f"the answer is not HTTP/1.1: {why}")
         except (OSError, EOFError) as why:
