@@ -56,6 +56,8 @@ ODD = {
     "no text": ("SELECT CAST(x'ff' AS TEXT)", "sql.text"),
     "too large": ("SELECT zeroblob(2000000000)", "sql.limit"),
     "no statement": ("SELECT FROM FROM", "sql.invalid"),
+    # Within `max_bytes`, but in base64 more than a document holds; it ended as a crash.
+    "no document": ("SELECT zeroblob(13000000)", "sql.too_large"),
 }
 
 
@@ -64,6 +66,14 @@ def test_what_cannot_be_answered_has_a_code(folder: Path, name: str) -> None:
     """04 section 6: bytes that are no text, values over every bound and nonsense are outcomes."""
     text, code = ODD[name]
     assert failed(sql(folder), job_of(QUERY, asked(text))).code == code
+
+
+def test_a_write_whose_answer_no_document_can_hold_is_not_done(folder: Path) -> None:
+    """04 section 6: it ended as a crash; it is refused, and its transaction leaves nothing."""
+    text = "INSERT INTO item (name) VALUES ('d') RETURNING zeroblob(13000000)"
+    found = failed(sql(folder), job_of(QUERY, written(text)))
+    assert (found.kind, found.code) == ("limit", "sql.too_large")
+    assert items(folder) == ["a", "b", "c"]
 
 
 def test_a_file_that_is_no_database_is_told(folder: Path) -> None:

@@ -20,7 +20,7 @@ import apsw
 
 from tallystick.authority.enforcers import builtin
 from tallystick.authority.sqltext import read_statement
-from tallystick.errors import BadDefinition, TallyError
+from tallystick.errors import BadDefinition, SchemaMismatch, TallyError
 from tallystick.executors import sql_postgres
 from tallystick.executors.base import (
     INLINE_BYTES_MAX,
@@ -234,15 +234,20 @@ def _told(error: SqlError, job: Job) -> Failed:
 
 
 def _kept(answer: Answer) -> bytes:
-    """An answer as it is remembered: rows inline, since blobs of a lost attempt are lost too."""
-    return canon.encode(
-        {
-            "columns": list(answer.columns),
-            "rows": answer.rows,
-            "row_count": answer.row_count,
-            "truncated": answer.truncated,
-        }
-    )
+    """An answer as it is remembered: rows inline, since blobs of a lost attempt are lost too.
+
+    Made before a write is committed, so one that no document can hold leaves nothing behind.
+    """
+    told = {
+        "columns": list(answer.columns),
+        "rows": answer.rows,
+        "row_count": answer.row_count,
+        "truncated": answer.truncated,
+    }
+    try:
+        return canon.encode(told)
+    except SchemaMismatch as why:
+        raise SqlError("sql.too_large", f"the rows cannot be kept: {why.message}", "limit") from why
 
 
 def _receipt(kept: bytes, job: Job) -> Ok:
