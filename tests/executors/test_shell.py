@@ -104,6 +104,13 @@ def test_only_what_was_granted_runs(box: Box) -> None:
     assert refused.code == "python.not_granted"
 
 
+@pytest.mark.clause("X-24")
+def test_a_program_without_a_name_is_a_failure(box: Box) -> None:
+    """04 section 5: nothing was started, and it was told as ok with exit code 1."""
+    found = box.no_shell("")
+    assert (found.kind, found.code) == ("not_found", "sandbox.program")
+
+
 def test_code_is_called_with_json(box: Box) -> None:
     """04 section 6: a map by name, a list by place, null not at all; the result is JSON."""
     code = "def main(*a, **k):\n    print('said')\n    return [list(a), k]"

@@ -93,6 +93,8 @@ def become(spec: dict[str, Any]) -> int:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 found = error.errno or errno.EIO
+        except ValueError:  # a word that no program can be given
+            found = errno.EINVAL
     return found
 
 
