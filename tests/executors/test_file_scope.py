@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tallystick.executors.base import Failed
-from tallystick.executors.file import DELETE, READ, WRITE
+from tallystick.executors.base import ExecutorPorts, Failed
+from tallystick.executors.file import DELETE, LIST, READ, WRITE, make
 from tallystick.executors.file_beneath import Names
 from tests.executors.attempts import done, failed, job_of
 from tests.executors.test_file import NEW, OLD, USER, asked, files, names
@@ -33,6 +34,23 @@ def test_no_way_out_by_name(tmp_path: Path, path: str, effect: str) -> None:
     told = failed(files(root), job_of(effect, asked(path, **content)))
     assert told.kind == "scope"
     assert names(tmp_path) == []
+
+
+@pytest.mark.clause("X-24")
+@pytest.mark.parametrize("effect", [WRITE, DELETE, READ, LIST])
+def test_no_way_into_a_data_folder_of_another_name(tmp_path: Path, effect: str) -> None:
+    """04 section 6: with `--data state` an effect read and replaced the node's own keys."""
+    key = tmp_path / "state/keys/node.key"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(OLD)
+    executor = make({}, ExecutorPorts(tmp_path / "state", None, lambda: 0))
+    content = {"content": NEW} if effect == WRITE else {}
+    place = "state/keys" if effect == LIST else "state/keys/node.key"
+    params = asked(place, **content)
+    # A list is asked for by playbooks alone, and has no schema of its own.
+    job = replace(job_of(READ, params), effect=LIST) if effect == LIST else job_of(effect, params)
+    assert failed(executor, job).code == "file.state_path"
+    assert key.read_bytes() == OLD
 
 
 def test_reactions_are_read_and_never_written(tmp_path: Path) -> None:

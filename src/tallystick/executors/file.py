@@ -55,11 +55,15 @@ _ANY_NAME: Final = "any-name-of-the-workspace"
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """Which directories there are, how large a file may be, and how many jobs run at a time."""
+    """Which directories there are, how large a file may be, and how many jobs run at a time.
+
+    `hidden` is the data folder, whatever its name; no job reaches into it.
+    """
 
     workspaces: Mapping[str, Path]
     bytes_max: int = _BYTES_MAX
     slots: int = 8
+    hidden: Path | None = None
 
 
 def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> FileExecutor:
@@ -73,6 +77,7 @@ def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> FileExecutor:
             {str(name): base / Path(str(place)) for name, place in known.items()},
             int(settings.get("max_bytes", _BYTES_MAX)),
             int(settings.get("slots", 8)),
+            ports.folder.absolute(),
         ),
         turns=OURS,
     )
@@ -172,7 +177,7 @@ class FileExecutor:
         if job.effect == READ:
             return self._read(job, str(root), path)
         if job.effect == LIST:
-            return listed(str(root), path)
+            return listed(str(root), path, self._settings.hidden)
         return self._change(job, (str(root), stamps), path)
 
     def _bytes_max(self, job: Job) -> int:
@@ -201,8 +206,8 @@ class FileExecutor:
             )
         if stamps is not None and stamp is not None:
             announce(job.world, stamps, stamp)
-        turn = self._turns.of(root, path)
-        with turn, parent_of(root, path, create=wanted is not None) as found:
+        turn, hidden = self._turns.of(root, path), self._settings.hidden
+        with turn, parent_of(root, path, create=wanted is not None, hidden=hidden) as found:
             if found is None:
                 status = "recovered" if job.attempt > 1 else "unchanged"
                 return _receipt(path, None, None, 0, status)
@@ -234,7 +239,7 @@ class FileExecutor:
     def _read(self, job: Job, root: str, path: str) -> Outcome:
         asked = job.params.get("max")
         most = self._bytes_max(job) if asked is None else min(asked, self._bytes_max(job))
-        with parent_of(root, path, create=False) as found:
+        with parent_of(root, path, create=False, hidden=self._settings.hidden) as found:
             handle = None if found is None else open_file(*found)
         if handle is None:
             return Failed("not_found", "file.absent", "there is no such file")

@@ -17,6 +17,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from tallystick.authority.paths import unclean
@@ -58,27 +59,37 @@ def judge_path(path: object, *, writes: bool) -> str:
 
 
 @contextmanager
-def parent_of(root: str, path: str, *, create: bool) -> Iterator[tuple[int, str] | None]:
+def parent_of(
+    root: str, path: str, *, create: bool, hidden: Path | None = None
+) -> Iterator[tuple[int, str] | None]:
     """A handle of the directory that holds the path, and the last name of the path.
 
     None when a directory is missing and may not be created.
-    PathError when a segment is a link or no directory.
+    PathError when a segment is a link or no directory, or the hidden directory.
     """
     *folders, name = path.split("/")
     here = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
     try:
         for folder in folders:
+            _refuse_hidden(here, hidden)
             below = _enter(here, folder, create=create)
             if below is None:
                 break
             os.close(here)
             here = below
         else:
+            _refuse_hidden(here, hidden)
             yield here, name
             return
         yield None
     finally:
         os.close(here)
+
+
+def _refuse_hidden(here: int, hidden: Path | None) -> None:
+    """Refuse a handle of the hidden directory, by whatever name it was reached."""
+    if hidden is not None and hidden.exists() and os.path.samestat(os.fstat(here), hidden.stat()):
+        raise PathError("scope", "file.state_path", "the data folder is no place for effects")
 
 
 def _enter(here: int, folder: str, *, create: bool) -> int | None:

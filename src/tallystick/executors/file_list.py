@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 from typing import Any, Final
 
 from tallystick.executors.base import Failed, Ok, Outcome
@@ -13,10 +14,10 @@ ENTRIES_MAX: Final = 10_000
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
-def listed(root: str, path: str) -> Outcome:
+def listed(root: str, path: str, hidden: Path | None = None) -> Outcome:
     """The entries of a directory in the order of their names; refuses one of over 10,000."""
     inside = "entry" if path == "." else f"{path}/entry"
-    with parent_of(root, inside, create=False) as found:
+    with parent_of(root, inside, create=False, hidden=hidden) as found:
         if found is None:
             return Failed("not_found", "file.absent", "there is no such directory")
         here, _ = found
