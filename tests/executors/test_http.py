@@ -217,9 +217,7 @@ def test_a_secret_that_cannot_be_sent_is_not_quoted(value: str) -> None:
     async def run() -> None:
         async with serving(lambda _: Answer()) as site:
             url = f"http://127.0.0.1:{site.port}/"
-            made = asking(
-                url, headers={"X-Key": secret("api")}, secrets={"/headers/X-Key": value}
-            )
+            made = asking(url, headers={"X-Key": secret("api")}, secrets={"/headers/X-Key": value})
             got = await perform(made)
         told = Scrubber.of(made).outcome(got)
         assert (told.kind, told.code) == ("schema", "http.bad_header")

@@ -82,6 +82,44 @@ def test_an_identity_that_nobody_can_read_is_not_overwritten(tmp_path: Path) -> 
     assert (tmp_path / ".tally/workspace").read_text("utf-8") == "{half"
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", '{"workspace_id": 5, "owners": {}}', '{"a": 1}'])
+def test_an_identity_of_another_shape_is_not_overwritten(tmp_path: Path, text: str) -> None:
+    """08 section 3: what is JSON and no identity was replaced, or an error of the node (500)."""
+    (tmp_path / ".tally").mkdir()
+    (tmp_path / ".tally/workspace").write_text(text, "utf-8")
+    assert refused(tmp_path, "w1").code == "workspace.bad_identity"
+    assert (tmp_path / ".tally/workspace").read_text("utf-8") == text
+
+
+def test_a_directory_that_cannot_keep_its_name_is_refused(tmp_path: Path) -> None:
+    """08 section 3: a file in place of `.tally`, or of what is in it, was an error of the node."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.tally").write_text("a file", "utf-8")
+    (tmp_path / "b/.tally/workspace").mkdir(parents=True)
+    for name in ("a", "b"):
+        why = refused(tmp_path / name, "w1")
+        assert (why.code, why.status) == ("workspace.bad_state", 400)
+        assert why.where["path"] == str(tmp_path / name / ".tally")
+        assert why.hint
+    assert refused(Path("/proc"), "w1").code == "workspace.bad_state"
+
+
+@pytest.mark.clause("X-24")
+def test_a_name_is_kept_in_the_directory_itself(tmp_path: Path) -> None:
+    """08 section 3: a `.tally` that leads elsewhere made the node write files there."""
+    elsewhere, one, two = tmp_path / "elsewhere", tmp_path / "one", tmp_path / "two"
+    for each in (elsewhere, one, two / ".tally"):
+        each.mkdir(parents=True)
+    (one / ".tally").symlink_to(elsewhere)
+    assert refused(one, "w1").code == "workspace.bad_state"
+    for name in ("Probe", "workspace.lock"):
+        (two / ".tally" / name).symlink_to(elsewhere / name)
+    assert refused(two, "w1").code == "workspace.bad_state"
+    (two / ".tally/workspace.lock").unlink()
+    workspaces.claim(two, "w1", "ws-1", shared=False)
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_workspace_is_found_by_whatever_names_it_alone(tmp_path: Path) -> None:
     """08 section 3: by id, its beginning, folder and its name; among those of the world only."""
     rows = Workspaces(tmp_path)

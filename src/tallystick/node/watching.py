@@ -86,7 +86,8 @@ class Watching:
         self.workspaces.drop(kept)
         for executor in self._file_executors():
             executor.forget(kept.place)
-        workspaces.release(Path(kept.folder), kept.world)
+        with suppress(TallyError, OSError):  # it is given up, whatever stands in it by now
+            workspaces.release(Path(kept.folder), kept.world)
 
     async def leave(self, world: str) -> None:
         """Give back every directory of a world that was removed."""

@@ -7,16 +7,18 @@ Where a directory lies on this host is nobody else's affair: `workspaces.json` o
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tallystick.errors import Conflict, Rejected, UnknownName
+from tallystick.errors import Conflict, DiskFull, Rejected, UnknownName
 from tallystick.node.files import write_json
 
 STATE: Final = ".tally"
@@ -95,8 +97,30 @@ class Workspaces:
 
 
 @contextmanager
+def _told(state: Path) -> Iterator[None]:
+    """Says whose fault it is that a directory cannot keep its name."""
+    try:
+        yield
+    except OSError as why:
+        if why.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"the disk of {state} is full") from why
+        raise _bad_state(state, why.strerror or "it cannot be used") from why
+
+
+def _bad_state(state: Path, why: str) -> Rejected:
+    return Rejected(
+        f"{state}: {why}",
+        code="workspace.bad_state",
+        where={"path": str(state)},
+        hint="a directory keeps its name in .tally, a folder that the node may write to",
+    )
+
+
+@contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    handle = os.open(state / "workspace.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    state.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(state / "workspace.lock", flags, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -107,7 +131,8 @@ def _locked(state: Path) -> Iterator[None]:
 def claim(folder: Path, world: str, new_id: str, *, shared: bool) -> Kept:
     """Take a directory for a world, and see whether its names fold.
 
-    Refuses with `workspace.owned` one that another world has, unless both share it.
+    Refuses with `workspace.owned` one that another world has, unless both share it, and with
+    `workspace.bad_state` one that cannot keep its name.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -115,8 +140,9 @@ def claim(folder: Path, world: str, new_id: str, *, shared: bool) -> Kept:
             f"{folder} is no directory", code="workspace.no_directory", where={"path": str(folder)}
         )
     state = folder / STATE
-    state.mkdir(mode=0o700, exist_ok=True)
-    with _locked(state):
+    if state.is_symlink():
+        raise _bad_state(state, "it is a link, and what it leads to is no part of the directory")
+    with _told(state), _locked(state):
         told = _identity(state) or {"workspace_id": new_id, "owners": {}}
         for owner, how in told["owners"].items():
             if owner != world and not (shared and how["shared"]):
@@ -165,23 +191,34 @@ def _identity(state: Path) -> dict[str, Any] | None:
     path = state / IDENTITY
     if not path.exists():
         return None
-    try:
-        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError as why:
+    told: Any = None
+    with suppress(ValueError):
+        told = json.loads(path.read_text("utf-8"))
+    if not _is_identity(told):
         raise Rejected(
             f"{path} cannot be read",
             code="workspace.bad_identity",
             where={"path": str(path)},
             hint="remove the file; the directory then becomes a new workspace",
-        ) from why
-    return told
+        )
+    found: dict[str, Any] = told
+    return found
+
+
+def _is_identity(told: Any) -> bool:
+    match told:
+        case {"workspace_id": str(), "owners": dict(owners)}:
+            return all(isinstance(how, dict) and "shared" in how for how in owners.values())
+        case _:
+            return False
 
 
 def _folds(state: Path) -> bool:
     """Whether the disk takes names that differ by case for one."""
-    probe = state / "Probe"
-    probe.touch()
+    # A name that nobody can have made a link of before.
+    probe = state / f"Probe-{secrets.token_hex(8)}"
+    probe.touch(exist_ok=False)
     try:
-        return (state / "pROBE").exists()
+        return probe.with_name(probe.name.swapcase()).exists()
     finally:
         probe.unlink(missing_ok=True)
