@@ -122,6 +122,19 @@ def test_a_node_that_is_away_or_busy_is_asked_for_work_again(tmp_path: Path) -> 
     assert [text.split(":")[0] for text in shift.said[:2]] == ["node.unreachable", "node.busy"]
 
 
+def test_no_proxy_of_the_environment_stands_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """04 section 9: with HTTP_PROXY set every command reached the node, and a worker never did."""
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (tmp_path / "netrc").write_text("default login ann password other\n", "utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    shift = Shift(Board(job()), ends, tmp_path)
+    worker = shift.until(lambda each: each.settled or each.said)
+    assert (worker.settled, shift.said[0].endswith(" ok")) == (1, True)
+
+
 def test_a_worker_that_may_not_work_ends(tmp_path: Path) -> None:
     """ST-06: a token without the scope is no matter of waiting."""
     shift = Shift(Board(), ends, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,7 +36,12 @@ class Line:
     def __init__(self, place: Place) -> None:
         headers = {"Authorization": f"Bearer {place.token}", "Accept": CBOR}
         timeout = httpx.Timeout(30.0, read=WAIT_MS / 1000 + 30.0)
-        self._http = httpx.AsyncClient(base_url=place.url, headers=headers, timeout=timeout)
+        # As every command does it: no proxy and no password of the environment, and those
+        # certificates that this machine trusts.
+        tls = ssl.create_default_context() if place.url.startswith("https:") else True
+        self._http = httpx.AsyncClient(
+            base_url=place.url, headers=headers, timeout=timeout, verify=tls, trust_env=False
+        )
 
     async def post(self, path: str, body: Any) -> Any:
         """One POST; None for an empty answer; raises what the node refused."""
