@@ -14,21 +14,22 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tallystick.cli.work_line import WAIT_MS, Held, Line, Place, hashes_in
 from tallystick.cli.work_perform import perform, request_of
-from tallystick.errors import TallyError, Unavailable
+from tallystick.errors import TallyError, TooLarge, Unavailable
 from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.inputs import Receipt
 from tallystick.kernel.settle import statement_of
+from tallystick.node.attempt import RAISED, crash_of
+from tallystick.node.receipts import error_value, misfit
 from tallystick.values import canon
-from tallystick.values.seal import KeyPair, progress_statement
+from tallystick.values.seal import KeyPair, progress_statement, usage_of
 
 PAUSE_S: Final = 1.0
-MESSAGE_MAX: Final = 1024
 LOST: Final = "work.lease_lost"
 
 
@@ -201,7 +202,10 @@ class Worker:
                 doing.cancel()
                 return
             if found.get("cancel"):
-                await self._executor.cancel(job)
+                try:
+                    await self._executor.cancel(job)
+                except RAISED as why:  # best effort: the work itself is stopped behind it
+                    self._say(f"{job!r} cannot be cancelled: {crash_of(why).message}")
                 doing.cancel()
                 return
 
@@ -214,8 +218,20 @@ class Worker:
 
     async def _settle(self, path: str, job: Job, outcome: Outcome, began: tuple[int, Held]) -> None:
         started_ns, held = began
+        why = await self._deliver(path, job, self._sealed(job, outcome, started_ns), held.new)
+        if why is not None and (why.status == TooLarge.status or why.code == "value.too_large"):
+            # Whoever did the work again would be told the same.
+            text = f"the node takes no outcome of this size: {why.message}"
+            failed = Failed("limit", "effect.too_large", text)
+            why = await self._deliver(path, job, self._sealed(job, failed, started_ns), {})
+        if why is not None:
+            self.lost += why.code == LOST
+            self._say(f"{job!r} refused: {why.code}: {why.message}")
+
+    def _sealed(self, job: Job, outcome: Outcome, started_ns: int) -> dict[str, Any]:
+        """The body of a receipt."""
         status, payload = payload_of(outcome)
-        usage = outcome.usage if isinstance(outcome, Ok) else None
+        usage = outcome.usage if isinstance(outcome, Ok) and status == "ok" else None
         receipt = Receipt(
             world=job.world,
             intent=job.intent,
@@ -237,50 +253,42 @@ class Worker:
             "ended_ns": receipt.ended_ns,
             "seal": self._pair.sign(statement_of(receipt)),
         }
-        if usage is not None:
-            body["usage"] = dict(usage)
-        await self._deliver(path, job, body, held)
+        return body if usage is None else {**body, "usage": dict(usage)}
 
-    async def _deliver(self, path: str, job: Job, body: dict[str, Any], held: Held) -> None:
+    async def _deliver(
+        self, path: str, job: Job, body: dict[str, Any], blobs: Mapping[str, bytes]
+    ) -> TallyError | None:
         """Send the receipt, and what it names before it, until somebody has answered.
 
         The same one again changes nothing; the work is done, and must not be done again.
         """
         while True:
             try:
-                for data in held.new.values():
+                for data in blobs.values():
                     await self._line.keep(job.world, data)
                 await self._line.post(f"{path}/receipt", body)
             except TallyError as why:
-                if why.exit_code == Unavailable.exit_code:
-                    await asyncio.sleep(PAUSE_S)
-                    continue
-                self.lost += why.code == LOST
-                self._say(f"{job!r} refused: {why.code}: {why.message}")
-                return
+                if why.exit_code != Unavailable.exit_code:
+                    return why
+                await asyncio.sleep(PAUSE_S)
             else:
                 self.settled += 1
                 self._say(f"{job!r} {body['status']}")
-                return
+                return None
 
 
 def payload_of(outcome: Outcome) -> tuple[str, bytes]:
-    """Status and canonical payload; a value that has no canonical form is the executor's error."""
+    """Status and canonical payload; what has no canonical form is the executor's error."""
     if isinstance(outcome, Ok):
         try:
+            usage_of(outcome.usage)
             return "ok", canon.encode(outcome.value)
         except TallyError as why:
-            outcome = Failed("schema", "effect.bad_receipt", f"the value does not fit: {why}")
-    return "error", canon.encode(
-        {
-            "kind": outcome.kind,
-            "code": outcome.code,
-            "message": outcome.message[:MESSAGE_MAX],
-            "retryable": outcome.retryable,
-            "retry_after_ns": outcome.retry_after_ns,
-            "details_ref": outcome.details_ref,
-        }
-    )
+            outcome = misfit(why)
+    try:
+        return "error", canon.encode(error_value(outcome))
+    except TallyError as why:
+        return "error", canon.encode(error_value(misfit(why)))
 
 
 def _job(leased: dict[str, Any], held: Held) -> Job:

@@ -13,6 +13,7 @@ from typing import Any
 from tallystick.executors.base import Executor, Failed, Job, Outcome, Report
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber, StreamScrubber
 from tallystick.executors.secrets import Bindings, SecretRequest
+from tallystick.node.attempt import RAISED, crash_of, outcome_of
 from tallystick.values.schema.references import Reference
 
 
@@ -52,6 +53,12 @@ async def perform(
 
 async def _attempt(executor: Executor, job: Job, tell: Report) -> Outcome:
     try:
-        return await executor.perform(job, tell)
-    except Exception as why:  # noqa: BLE001 - an executor that raises is an outcome, not our end
-        return Failed("crash", "effect.crash", f"{type(why).__name__}: {why}")
+        return outcome_of(await executor.perform(job, tell))
+    except asyncio.CancelledError as why:
+        # An executor whom nobody cancelled has given up by itself: the intent is open.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return crash_of(why)
+    except RAISED as why:
+        return crash_of(why)
