@@ -286,6 +286,35 @@ def test_a_result_that_cannot_be_kept_is_an_error_of_its_task(tmp_path: Path, na
     assert found.ctx == {"odd": "task.result", "even": 1}
 
 
+LARGE = "kind: python, code: \"result = 'x' * %d\""
+
+
+def test_a_result_over_the_size_of_a_document_is_an_error_of_its_task(tmp_path: Path) -> None:
+    """07 section 5: rows or a text over 16 MiB ended the step as that of a lost worker."""
+    wide = ", ".join(f"i AS a_column_with_a_long_name_{n}" for n in range(7))
+    tasks = (
+        ("text", {"kind": "file", "action": "read", "path": "big.txt"}),
+        ("rows", {"kind": "duckdb", "command": f"SELECT {wide} FROM range(99000) AS t(i)"}),
+    )
+    for name, tool in tasks:
+        (tmp_path / name / "data").mkdir(parents=True)
+        (tmp_path / name / "data/big.txt").write_bytes(b"x" * (20 << 20))
+        if name == "rows" and find_spec("duckdb") is None:
+            continue
+        step = json.dumps({"step": "a", "tool": tool})
+        found = play(tmp_path / name, HEAD + f"workflow:\n  - {step}\n", ("file",))
+        (row,) = found.net["failures"]
+        assert (row["code"], row["kind"]) == ("task.result", "schema"), name
+
+
+def test_tasks_may_make_more_than_a_document_together(tmp_path: Path) -> None:
+    """07 section 5: two results of 9 MiB each ended their step as that of a lost worker."""
+    tasks = [f"      - {{name: {name}, {LARGE % (9 << 20)}}}\n" for name in ("one", "two")]
+    text = HEAD + "workflow:\n  - step: a\n    tool:\n" + "".join(tasks)
+    found = play(tmp_path, text, ("python",), python={"isolation": "rlimits"})
+    assert found.status == "success", str(found.net["failures"])
+
+
 @pytest.mark.parametrize(
     "body", ['{"n": 1e999}', f'{{"n": {10**30}}}', '["\\ud83d"]', "[" * 99_999]
 )

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tallystick.errors import TallyError
+from tallystick.errors import SchemaMismatch, TallyError
 from tallystick.executors import (
     file,
     http,
@@ -146,6 +146,8 @@ class PlaybookExecutor:
         except TimeoutError:
             error = failure("timeout", "task.timeout", f"{act.name} took over {seconds} s")
             outcome = {"status": "error", "error": error}
+        else:
+            outcome = playbook_tools.kept(outcome)
         spent = {"duration_ms": round((time.monotonic() - began) * 1000)}
         return {**outcome, "meta": {**outcome.get("meta", {}), **spent}}
 
@@ -360,9 +362,17 @@ def _receipt(
         return {**made, "frame": frame, "wish": told["wish"]}
     if told["status"] == "ok":
         made |= _sized(job, step, spec, told["result"])
-        if len(canon.encode(frame["results"])) <= _RESULTS_MAX and len(step["tool"]) > 1:
+        if len(step["tool"]) > 1 and _is_small(frame["results"]):
             made["results"] = frame["results"]
     return made
+
+
+def _is_small(results: Mapping[str, Any]) -> bool:
+    """True for what stands beside the result; together they may be no document at all."""
+    try:
+        return len(canon.encode(results)) <= _RESULTS_MAX
+    except SchemaMismatch:
+        return False
 
 
 def _sized(

@@ -194,6 +194,18 @@ def llm_params(act: Perform) -> tuple[str, dict[str, Any]]:
 # ---- what each executor answers -------------------------------------------------------------
 
 
+def kept(outcome: Outcome) -> Outcome:
+    """The outcome of a task, unless no document can hold its result."""
+    if outcome["status"] != "ok":
+        return outcome
+    try:
+        canon.encode(outcome["result"])
+    except SchemaMismatch as why:
+        message = f"the result cannot be kept: {why.message}"
+        return {"status": "error", "error": failure("schema", "task.result", message)}
+    return outcome
+
+
 def http_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
     """A response; 400 and above is an error of the task."""
     body = value.get("body")
@@ -216,12 +228,7 @@ def http_outcome(job: Job, value: Mapping[str, Any]) -> Outcome:
 
 
 def python_outcome(value: Mapping[str, Any]) -> Outcome:
-    """What the code answered, unless no document can hold it."""
-    try:
-        canon.encode(value["result"])
-    except SchemaMismatch as why:
-        message = f"the result cannot be kept: {why.message}"
-        return {"status": "error", "error": failure("schema", "task.result", message)}
+    """What the code answered."""
     return {"status": "ok", "result": value["result"]}
 
 
