@@ -13,9 +13,11 @@ import pytest
 
 from tallystick.executors.base import INLINE_BYTES_MAX, ExecutorPorts, Ok
 from tallystick.executors.isolate import Bounds
+from tallystick.executors.python import RUN as PYTHON
+from tallystick.executors.python import PythonExecutor
 from tallystick.executors.scrub import ScrubbedBlobs, Scrubber
 from tallystick.executors.shell import RUN, ShellExecutor
-from tests.executors.attempts import KeptBlobs, job_of, no_report
+from tests.executors.attempts import KeptBlobs, failed, job_of, no_report
 from tests.executors.jobs import secret
 from tests.executors.test_playbook_tasks import play
 from tests.playbooks.nets import HEAD
@@ -97,6 +99,43 @@ workflow:
     assert "exit code 3" in row["message"]
     assert "canary" not in row["message"]
     assert "-0123" not in row["message"]
+
+
+@pytest.mark.invariant("I41")
+def test_an_output_of_a_playbook_that_is_cut_in_a_secret_ends_before_it(tmp_path: Path) -> None:
+    """06 section 5: a task's output cut at `max_bytes` kept the first half of a keychain value."""
+    keep(tmp_path, CANARY)
+    text = (
+        HEAD
+        + """keychain:
+  - {name: k, provider: file, map: {word: CANARY}}
+workflow:
+  - step: a
+    tool:
+      - name: one
+        kind: shell
+        cmd: [sh, -c, 'printf %0100d 0; printf %s "$KEY"']
+        env: {KEY: "{{ keychain.k.word }}"}
+"""
+    )
+    found = play(tmp_path, text, ("shell",), shell={"isolation": "rlimits", "max_bytes": 120})
+    assert found.status == "success", found.net["failures"]
+    said = found.net["results"]["a"]["v"]["v"]["stdout"]
+    assert said.startswith("0" * 100)
+    assert CANARY[:6] not in said
+
+
+@pytest.mark.invariant("I41")
+def test_a_traceback_that_is_cut_in_a_secret_ends_before_it(tmp_path: Path) -> None:
+    """06 section 5: what code said on its error output is kept, and no half of a secret."""
+    blobs, known = KeptBlobs(), Scrubber({"k": CANARY})
+    code = f"import sys\ndef main():\n    sys.stderr.write('x' * 100 + '{CANARY}')\n    1 / 0"
+    job = job_of(PYTHON, {"code": code, "args": None}, blobs=ScrubbedBlobs(blobs, known))
+    ports = ExecutorPorts(tmp_path / ".tally", None, lambda: 0)
+    executor = PythonExecutor(Bounds("rlimits", bytes_max=120), ports)
+    found = failed(executor, job)
+    kept = blobs.get(found.details_ref or "")
+    assert kept == b"x" * 100
 
 
 @pytest.mark.invariant("I41")

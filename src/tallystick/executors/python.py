@@ -18,6 +18,7 @@ from tallystick.executors.base import ExecutorPorts, Failed, Job, Ok, Outcome, R
 from tallystick.executors.isolate import Bounds, Program, read_bounds
 from tallystick.executors.isolate_jobs import SandboxJobs
 from tallystick.executors.isolate_watch import Ended
+from tallystick.executors.scrub import Scrubber
 
 RUN: Final = "sys/python.run@1"
 _INSIDE: Final = inspect.getsource(python_inside)
@@ -104,12 +105,12 @@ def _outcome(job: Job, ended: Ended) -> Outcome:
     answer = _read(ended.answer)
     if answer is None:
         # The interpreter died of a signal or a limit, or the code ended the process.
-        kept = job.blobs.put(ended.stderr)
+        kept = _kept(job, ended)
         message = f"the code gave no answer and ended with exit code {ended.exit_code}"
         return Failed("crash", "python.no_answer", message, details_ref=kept)
     if "raised" in answer:
         message = f"{answer['raised']}: {answer['message']}"
-        kept = job.blobs.put(ended.stderr)
+        kept = _kept(job, ended)
         return Failed("client_error", "python.raised", message, details_ref=kept)
     return Ok(
         {
@@ -119,6 +120,12 @@ def _outcome(job: Job, ended: Ended) -> Outcome:
             "timings": {"total_ns": ended.total_ns},
         }
     )
+
+
+def _kept(job: Job, ended: Ended) -> str:
+    """The error output in the store; one that was cut off ends before the secret it cut in two."""
+    body = Scrubber.of(job).cut_octets(ended.stderr) if ended.truncated else ended.stderr
+    return job.blobs.put(body)
 
 
 def _read(body: bytes) -> dict[str, Any] | None:

@@ -53,8 +53,7 @@ def _known(marker: str, rows: tuple[Spelling, ...]) -> _Known:
 class Scrubber:
     """Replaces the secrets it knows; `redacted` counts the replacements by name.
 
-    `values` maps the name of a secret to its value; longer values are looked for first, so that
-    one that holds another goes whole.
+    `values` maps names to values; longer ones are looked for first, so that they go whole.
     """
 
     def __init__(self, values: Mapping[str, str]) -> None:
@@ -66,13 +65,15 @@ class Scrubber:
             for name, value in named
         ]
         self._names = [name for name, _ in named]
+        self.values = dict(named)
         self.redacted: Counter[str] = Counter()
 
     @classmethod
     def of(cls, job: Job, also: Mapping[str, str] | None = None) -> Scrubber:
-        """The scrubber of a job's own secrets, and of others that its executor used."""
+        """The scrubber of a job's own secrets, of others that its executor used, and of its blobs'."""
+        held = job.blobs.values if isinstance(job.blobs, ScrubbedBlobs) else {}
         mine = {_name_at(job.params, path): value for path, value in job.secrets.items()}
-        return cls({**(also or {}), **mine})
+        return cls({**held, **(also or {}), **mine})
 
     @property
     def knows_any(self) -> bool:
@@ -173,6 +174,12 @@ class ScrubbedBlobs:
     def __init__(self, blobs: Blobs, scrubber: Scrubber) -> None:
         self._blobs = blobs
         self._scrubber = scrubber
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The secrets that are looked for here and behind it, by name."""
+        behind = self._blobs.values if isinstance(self._blobs, ScrubbedBlobs) else {}
+        return {**behind, **self._scrubber.values}
 
     def get(self, hash_text: str) -> bytes | None:
         """The bytes of a blob, or None."""
