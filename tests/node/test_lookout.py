@@ -272,17 +272,6 @@ def test_a_shared_log_that_cannot_be_read_is_said_and_tried_again(tmp_path: Path
     asyncio.run(asyncio.wait_for(run(), 60))
 
 
-def test_a_directory_that_lost_its_name_is_given_up_all_the_same(tmp_path: Path) -> None:
-    """08 section 3: `workspace rm` was refused over a torn name, after the watching had ended."""
-
-    async def main(here: Scene) -> None:
-        (here.folder / ".tally/workspace").write_text("{half", "utf-8")
-        await here.node.watching.remove(here.kept)
-        assert here.node.watching.workspaces.of(here.kept.world) == []
-
-    watched(tmp_path, main, asked=ASKED)
-
-
 def test_worlds_that_share_a_directory_both_watch_it(tmp_path: Path) -> None:
     """08 section 3: each of them sees what changes, and one that leaves takes nothing along."""
 

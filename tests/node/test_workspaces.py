@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tallystick.errors import Conflict, Rejected, TallyError, UnknownName
 from tallystick.node import workspaces
 from tallystick.node.workspaces import Kept, Workspaces
+from tests.reactions.noded import noded, scene
 
 
 def refused(folder: Path, world: str, *, shared: bool = False) -> TallyError:
@@ -139,3 +141,17 @@ def test_a_workspace_is_found_by_whatever_names_it_alone(tmp_path: Path) -> None
     with pytest.raises(UnknownName) as caught:
         again.find("w3", "docs")
     assert caught.value.hint == "known: none yet"
+
+
+def test_a_directory_that_lost_its_name_is_given_up_all_the_same(tmp_path: Path) -> None:
+    """08 section 3: `workspace rm` was refused over a torn name, after the watching had ended."""
+
+    async def run() -> None:
+        async with noded(tmp_path / "data") as node:
+            here = await scene(node, tmp_path / "ws")
+            await here.add()
+            (here.folder / ".tally/workspace").write_text("{half", "utf-8")
+            await node.watching.remove(here.kept)
+            assert node.watching.workspaces.of(here.kept.world) == []
+
+    asyncio.run(asyncio.wait_for(run(), 120))

@@ -70,7 +70,7 @@ class Scrubber:
 
     @classmethod
     def of(cls, job: Job, also: Mapping[str, str] | None = None) -> Scrubber:
-        """The scrubber of a job's own secrets, of others that its executor used, and of its blobs'."""
+        """The scrubber of a job's own secrets, those its executor used, and those of its blobs."""
         held = job.blobs.values if isinstance(job.blobs, ScrubbedBlobs) else {}
         mine = {_name_at(job.params, path): value for path, value in job.secrets.items()}
         return cls({**held, **(also or {}), **mine})
