@@ -114,6 +114,9 @@ def test_an_unknown_variable_of_a_section_is_refused():
         {"metrics": {"open": 1}},
         {"retention": {"blob_grace": "1 day"}},
         {"executors": {"routes": ["x"]}},
+        # Taken for `repeat`, it let an effect of unknown fate be performed again.
+        {"executors": {"http": {"on_restart": "Fail"}}},
+        {"executors": {"enabled": ["payments"], "payments": {"on_restart": "failed"}}},
     ],
 )
 def test_a_value_of_another_type_is_refused(raw: dict[str, Any]):

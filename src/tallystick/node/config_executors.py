@@ -8,7 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tallystick.errors import Rejected
-from tallystick.node.config_read import from_one, nearest, read_section, size, table
+from tallystick.node.config_read import from_one, nearest, one_of, read_section, size, table
+
+
+REPEAT: Final = "repeat"
+FAIL: Final = "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,9 @@ def read_executors(raw: Mapping[str, Any], env: Mapping[str, str]) -> ExecutorSe
     for name, cls in EXECUTORS.items():
         section: Any = read_section(cls, f"executors.{name}", each.get(name, {}), env)
         each[name] = MappingProxyType({key: getattr(section, key) for key in cls.__slots__})  # type: ignore[attr-defined]  # a slotted dataclass
+    for name, known in each.items():
+        # A word that nobody knows must not be taken for the one that performs an effect again.
+        one_of(f"executors.{name}.on_restart", str(known.get("on_restart", REPEAT)), (REPEAT, FAIL))
     return ExecutorSettings(top.enabled, top.routes, MappingProxyType(each))
 
 
