@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import Rejected
+from tallystick.errors import BadDefinition, Rejected
 from tallystick.executors.base import ExecutorPorts, Failed, Job, Ok
 from tallystick.executors.llm import make
 from tallystick.executors.llm_local import prompt_hash
@@ -121,6 +121,36 @@ def test_questions_that_are_not_asked(changes: dict[str, Any], kind: str, code: 
     got, heard = local(asking(**changes))
     assert (got.kind, got.code) == (kind, code)
     assert heard.frames == []
+
+
+WRONG: dict[str, Any] = {
+    "no table": 5,
+    "a misspelled key": {"kind": "openai", "apikey": "env:KEY"},
+    "a size in words": {"kind": "openai", "max_bytes": "8MiB"},
+    "a price in words": {"kind": "local", "cents_per_million_in": "3"},
+    "a price below nothing": {"kind": "local", "cents_per_million_out": -1},
+    "a template that is none": {"kind": "local", "template": 5},
+    "a script that is none": {"kind": "local", "script": ["a"]},
+    "a key that is no binding": {"kind": "openai", "api_key": "sk-canary-0123456789"},
+}
+
+
+@pytest.mark.clause("K-04")
+@pytest.mark.parametrize("name", WRONG)
+def test_a_provider_that_is_not_well_told_stops_the_start(name: str) -> None:
+    """04 section 8: a trace of Python, a crash of each paid answer, or the key in the journal."""
+    with pytest.raises(BadDefinition) as caught:
+        make({"providers": {"mine": WRONG[name]}}, PORTS)
+    why = caught.value
+    assert (why.code, why.exit_code) == ("config.value", 2)
+    assert str(why.where["path"]).startswith("executors.llm.providers.mine")
+    assert "canary" not in f"{why} {why.where} {why.hint}"
+
+
+def test_a_part_of_a_cent_is_a_price_too() -> None:
+    """06 section 4: half a cent a million was counted as nothing; a budget is told the more."""
+    got, _ = local(asking(), cents_per_million_in=0.5)
+    assert got["usage"]["cents"] == 1
 
 
 def test_a_provider_of_no_known_kind_stops_the_start() -> None:

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import ceil, isfinite
 from typing import Any, Final
 
-from tallystick.errors import Rejected, TallyError
+from tallystick.errors import BadDefinition, Rejected, TallyError
 from tallystick.executors.base import (
     INLINE_BYTES_MAX,
     ExecutorPorts,
@@ -146,12 +148,63 @@ class LlmExecutor:
     def _cents(self, provider: str, reply: Reply) -> int:
         """Rounded up: a budget may be told too much, never too little."""
         price = self._settings[provider]
-        paid = reply.tokens_in * int(price.get("cents_per_million_in", 0))
-        paid += reply.tokens_out * int(price.get("cents_per_million_out", 0))
-        return -(-paid // _MILLION)
+        paid = reply.tokens_in * Fraction(price.get("cents_per_million_in", 0))
+        paid += reply.tokens_out * Fraction(price.get("cents_per_million_out", 0))
+        return ceil(paid / _MILLION)
+
+
+def _check(name: str, settings: Any) -> None:
+    """Refuse a provider whose settings nobody could use; a wrong one would be found when paid."""
+    path = f"executors.llm.providers.{name}"
+    if not isinstance(settings, Mapping):
+        raise _bad(path, "a provider is a table")
+    for key, given in settings.items():
+        rule = _KEYS.get(key)
+        if rule is None:
+            raise _bad(f"{path}.{key}", f"a provider has {', '.join(_KEYS)}")
+        fits, wanted = rule
+        if not fits(given):
+            # What stands there may be a key in plain text, so it is not told.
+            raise _bad(f"{path}.{key}", wanted)
+
+
+def _bad(path: str, wanted: str) -> BadDefinition:
+    return BadDefinition(
+        f"{path}: {wanted}", code="config.value", where={"path": path}, hint="see tally.toml"
+    )
+
+
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str)
+
+
+def _is_price(given: Any) -> bool:
+    return type(given) in (int, float) and isfinite(given) and given >= 0
+
+
+def _is_script(given: Any) -> bool:
+    return isinstance(given, Mapping) and all(_is_text(each) for each in given.values())
+
+
+_PRICE: Final = (_is_price, "a price is a number of cents from 0")
+_TEXT: Final = (_is_text, "it is a text")
+_KEYS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "kind": _TEXT,
+    "url": _TEXT,
+    "api_key": (
+        lambda given: _is_text(given) and given.startswith(("env:", "file:", "store:")),
+        "the key is a binding: env:NAME, file:NAME or store:NAME",
+    ),
+    "max_bytes": (lambda given: type(given) is int and given > 0, "it is a number of bytes"),
+    "cents_per_million_in": _PRICE,
+    "cents_per_million_out": _PRICE,
+    "template": _TEXT,
+    "script": (_is_script, "a script maps the hash of a prompt to a text"),
+}
 
 
 def _provider(name: str, settings: Mapping[str, Any], secrets: Secrets | None) -> Provider:
+    _check(name, settings)
     kind = str(settings.get("kind", name))
     if kind == LOCAL:
         return LocalProvider(settings)

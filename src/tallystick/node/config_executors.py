@@ -10,7 +10,6 @@ from typing import Any, Final
 from tallystick.errors import Rejected
 from tallystick.node.config_read import from_one, nearest, one_of, read_section, size, table
 
-
 REPEAT: Final = "repeat"
 FAIL: Final = "fail"
 
