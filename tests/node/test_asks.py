@@ -154,6 +154,28 @@ def test_an_answer_fits_the_form(tmp_path: Path) -> None:
     at_desk(tmp_path, main)
 
 
+NEVER: tuple[dict[str, Any], ...] = (
+    {"form": {"recrod": {}}},
+    {"form": {"ref": "t/Elsewhere@1"}},
+    {"to": []},
+)
+
+
+@pytest.mark.parametrize("more", NEVER, ids=["misspelled", "named", "nobody"])
+def test_a_question_that_nobody_can_answer_is_an_error_of_who_asks(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """04 section 6: it stood in the list for ever, and every answer was refused (422, 403)."""
+
+    async def main(desk: Desk) -> None:
+        default = {"choice": "no", "answer": None}
+        await desk.wonder("a", default=default, **more)
+        assert await desk.said("a") == "failed: ask.unanswerable"
+        assert desk.node.asks.open == {}
+
+    at_desk(tmp_path, main)
+
+
 def test_an_ask_is_answered_once(tmp_path: Path) -> None:
     """K-27: of two answers one settles; who comes later, or to no ask, is told that it is over."""
 

@@ -53,7 +53,8 @@ class Asks:
     def take(self, job: Published) -> None:
         """An ask is open."""
         self.open[job.world, job.intent] = job
-        expires_ns = canon.decode(job.params)["expires_at_ns"]
+        params = canon.decode(job.params)
+        expires_ns = params["expires_at_ns"] if _unanswerable(params) is None else 0
         if expires_ns is not None:
             heapq.heappush(self._expiry, (expires_ns, job.world, job.intent))
             self._bell.set()
@@ -144,9 +145,10 @@ class Asks:
             job = self.open.get((world, intent))
             if job is None:
                 continue
-            default = canon.decode(job.params)["default"]
-            outcome: Outcome = EXPIRED
-            if default is not None:
+            params = canon.decode(job.params)
+            default = params["default"]
+            outcome: Outcome = _unanswerable(params) or EXPIRED
+            if outcome is EXPIRED and default is not None:
                 outcome = self._outcome(Reply("default", default["choice"], default["answer"]))
             try:
                 await self._settle(job, outcome)
@@ -168,6 +170,17 @@ def _check(params: Any, reply: Reply) -> None:
     if params["form"] is not None:
         # Raises SchemaMismatch with the paths that do not fit.
         compile_schema("ask/Form@1", params["form"], _unknown).admit(reply.answer, "sugar")
+
+
+def _unanswerable(params: Any) -> Failed | None:
+    """Why nobody could ever answer: an error of who asked, who is told instead of waiting."""
+    why = "it is put to nobody" if params["to"] == [] else None
+    if params["form"] is not None:
+        try:
+            compile_schema("ask/Form@1", params["form"], _unknown)
+        except TallyError as wrong:
+            why = f"its form is no schema: {wrong.message}"
+    return None if why is None else Failed("client_error", "ask.unanswerable", why)
 
 
 def _unknown(name: str) -> Any:
