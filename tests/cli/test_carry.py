@@ -94,6 +94,30 @@ def test_lines_of_json_hold_every_record(live: Live, tmp_path: Path):
         assert live.run("world", "export", *words, "--json").code == 2
 
 
+@pytest.mark.clause("K-45")
+def test_an_export_that_is_refused_leaves_the_file_that_was_there(tmp_path: Path):
+    """ND-28: a refused export of lines had cut the file; one of no lines was told as a success."""
+    base, kept = hello(tmp_path), tmp_path / "kept.jsonl"
+    here = ("--data", str(base / ".tally"), "--json")
+    assert tally("world", "create", "main", "--bundle", str(base / "app.py"), *here).code == 0
+    assert tally("world", "snapshot", *here).code == 0
+    trim = ("gc", "--trim-before", "99", "--archive", str(tmp_path / "archive"))
+    assert tally(*trim, *here).code == 0
+    kept.write_text("of before", "utf-8")
+    for span, code in (
+        (("--from", "1"), "journal.trimmed"),
+        (("--from", "0"), "export.bad_range"),
+        (("--from", "5", "--to", "4"), "export.bad_range"),
+        (("--from", "9999"), "export.bad_range"),
+    ):
+        done = tally("world", "export", "--jsonl", "-o", str(kept), *span, *here)
+        assert (done.code, done.problem["code"]) == (2, code), span
+        assert kept.read_text("utf-8") == "of before"
+    bundle = ("world", "export", "--bundle", "-o", str(kept), "-w", "none")
+    assert tally(*bundle, *here).code == 2
+    assert not list(tmp_path.glob("*.part"))
+
+
 @pytest.mark.clause("K-19", "X-02")
 def test_replay_and_verify_say_yes(live: Live):
     """ND-28: every tick again with equal roots; hashes, seals, snapshots and checkpoints hold."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -64,23 +64,40 @@ def _bundle(reader: Any, world: str, options: Options) -> dict[str, Any]:
     if options["from"] is not None or options["to"] is not None or options["cell"]:
         raise Rejected("a bundle holds the whole world", code="request.usage")
     path = Path(options["output"])
-    # Beside its place first: a cut export never looks like a whole one.
-    aside = path.with_name(path.name + ".part")
-    with aside.open("wb") as file:
+    with _aside(path) as file:
         made = export_bundle(reader, world, file)
-    aside.replace(path)
     return {**made._asdict(), "path": str(path)}
+
+
+@contextmanager
+def _aside(path: Path) -> Iterator[BinaryIO]:
+    """A file beside its place first: a cut export never looks like a whole one."""
+    aside = path.with_name(path.name + ".part")
+    try:
+        with aside.open("wb") as file:
+            yield file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _jsonl(reader: Any, world: str, options: Options) -> dict[str, Any] | None:
     from tallystick.journal.export import export_jsonl  # noqa: PLC0415  # heavy
 
-    lines = export_jsonl(reader, world, options["from"], options["to"], options["cell"])
+    first, last, head = options["from"], options["to"], reader.head(world).seq
+    if not 1 <= (1 if first is None else first) <= (head if last is None else last) <= head:
+        raise Rejected(
+            f"the journal has no lines from {first or 1} to {head if last is None else last}",
+            code="export.bad_range",
+            where={"head": head},
+            hint=f"it has those from 1 to {head}",
+        )
+    lines = export_jsonl(reader, world, first, last, options["cell"])
     if not options["output"]:
         sys.stdout.writelines(lines)
         return None
-    with Path(options["output"]).open("w", encoding="utf-8") as file:
-        file.writelines(lines)
+    with _aside(Path(options["output"])) as file:
+        file.writelines(line.encode() for line in lines)
     return {"world": world, "path": options["output"]}
 
 
