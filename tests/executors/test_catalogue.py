@@ -41,6 +41,18 @@ class Nameless(Payments):
 class Listed(Payments):
     effects = ["com.acme/pay@1"]
 
+class Failing(Payments):
+    def __init__(self, settings, ports):
+        raise ValueError("no such till")
+
+class Bare(Payments):
+    def __init__(self): ...
+
+class Strict(Payments):
+    def __init__(self, settings, ports):
+        from tallystick.errors import BadDefinition
+        raise BadDefinition("a till has a number", code="config.value")
+
 def nothing(settings, ports):
     return object()
 """
@@ -57,6 +69,7 @@ twice = acme_tally_test:Payments
 def installed(tmp_path: Path) -> Iterator[None]:
     """A package as an installer leaves it: a module, and a dist-info with its entry points."""
     (tmp_path / "acme_tally_test.py").write_text(CODE)
+    (tmp_path / "acme_tally_torn.py").write_text("x = (")
     for number, entries in (
         (1, ENTRIES),
         (2, ENTRIES.replace("twice = acme_tally_test:Payments", "twice = acme_tally_test:Idle")),
@@ -136,8 +149,23 @@ def test_an_object_may_be_named_itself() -> None:
         ("acme_tally_test:Wordless", "executor.broken"),
         ("acme_tally_test:Nameless", "executor.broken"),
         ("acme_tally_test:Listed", "executor.broken"),
+        # Each of these ended a node or a worker with a trace of Python.
+        ("acme_tally_test:Failing", "executor.broken"),
+        ("acme_tally_test:Bare", "executor.broken"),
+        ("acme_tally_test:Strict", "config.value"),
+        ("acme_tally_torn:Payments", "executor.broken"),
+        ("..acme_tally_test:Payments", "executor.broken"),
     ],
 )
 def test_what_is_no_executor_is_refused(name: str, code: str) -> None:
     """04 section 5: unknown, missing, doubled, or without a part of the protocol."""
     assert refused(name) == code
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_executor_that_cannot_be_made_says_where(tmp_path: Path) -> None:
+    """04 section 5: whoever wrote it finds what it raised, and the line."""
+    with pytest.raises(TallyError, match="no such till") as caught:
+        make_executor("acme_tally_test:Failing", {}, PORTS)
+    assert "ValueError" in caught.value.message
+    assert "acme_tally_test.py:" in caught.value.message

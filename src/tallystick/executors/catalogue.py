@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
-from tallystick.errors import Rejected, UnknownName
+from tallystick.errors import Rejected, TallyError, UnknownName
 from tallystick.executors import (
     blob,
     echo,
@@ -67,7 +69,14 @@ def make_executor(name: str, settings: Mapping[str, Any], ports: ExecutorPorts) 
     if factory is not None:
         return factory(settings, ports)
     spec = name if ":" in name else _entry(name).value
-    return checked(_load(spec)(settings, ports), spec)
+    found = _load(spec)
+    try:
+        made = found(settings, ports)
+    except TallyError:
+        raise  # a refusal in our own words
+    except Exception as why:
+        raise _broken(spec, f"it cannot be made: {_raised(why)}") from why
+    return checked(made, spec)
 
 
 def brought() -> dict[str, str]:
@@ -101,9 +110,15 @@ def _load(spec: str) -> Any:
         found: Any = import_module(module)
         for part in path.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as why:
-        raise _broken(spec, f"it cannot be imported: {why}") from why
+    except Exception as why:
+        raise _broken(spec, f"it cannot be imported: {_raised(why)}") from why
     return found
+
+
+def _raised(why: Exception) -> str:
+    """What somebody else's code raised, and where."""
+    place = extract_tb(why.__traceback__)[-1]
+    return f"{type(why).__name__}: {why} ({Path(place.filename).name}:{place.lineno})"
 
 
 def checked(made: Any, spec: str) -> Executor:
