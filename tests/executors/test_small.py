@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,30 @@ def test_echo_answers_with_the_params() -> None:
     assert performed(made, executor) == Ok(params)
     assert performed(made, echo.make({}, PORTS)) == Ok(params)
     assert (executor.slots, executor.effects) == (3, frozenset())
+
+
+def test_a_line_that_finds_no_room_is_a_failure(tmp_path: Path) -> None:
+    """04 section 6: half a line was told as ok, and the next one was glued to it."""
+    made = emitting("a")
+    executor = telemetry.make({}, ExecutorPorts(tmp_path, None, lambda: 7))
+    path = tmp_path / "logs" / "telemetry.jsonl"
+
+    async def run() -> list[Any]:
+        first = await executor.perform(made, Heard())
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # As on a full disk: a part is taken, and then no more.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, hard))
+        try:
+            second = await executor.perform(made, Heard())
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        third = await executor.perform(made, Heard())
+        await executor.close()
+        return [first, second, third]
+
+    first, second, third = asyncio.run(run())
+    assert (first, third) == (Ok({}), Ok({}))
+    assert (second.code, second.retryable) == ("telemetry.unwritable", True)
+    lines = path.read_text("utf-8").splitlines()
+    whole, _, last = lines
+    assert json.loads(whole)["name"] == json.loads(last)["name"] == "a"

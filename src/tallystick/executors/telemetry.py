@@ -1,8 +1,10 @@
 """`telemetry.emit`: one line of JSON in `logs/telemetry.jsonl`, for whoever collects such files.
 
 Telemetry is news, not truth: the journal has the intent and its receipt.
-Lines are appended whole, without sync, and a repeat writes its line again; world and intent are in
-it, so a reader can tell a repeat from a second event.
+Lines are appended, without sync; one that finds no room is a failure, and the next one begins
+behind what is left of it.
+A repeat writes its line again; world and intent are in it, so a reader can tell a repeat from a
+second event.
 A file that has grown to 64 MiB is moved aside once, so that it never takes more than twice that.
 """
 
@@ -30,6 +32,7 @@ class TelemetryExecutor:
         self._path = ports.folder / "logs" / "telemetry.jsonl"
         self._now_ns = ports.now_ns
         self._handle: int | None = None
+        self._torn = False  # the last line has no end
 
     async def perform(self, job: Job, report: Report) -> Outcome:
         """Append the line; a disk that refuses it is a failure that may be tried again."""
@@ -66,13 +69,16 @@ class TelemetryExecutor:
     def _append(self, line: bytes) -> None:
         if self._handle is not None and os.fstat(self._handle).st_size >= FILE_BYTES_MAX:
             os.close(self._handle)
-            self._handle = None
+            self._handle, self._torn = None, False
             self._path.replace(self._path.with_suffix(".1.jsonl"))
         if self._handle is None:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._handle = os.open(self._path, flags, 0o600)
-        os.write(self._handle, line)
+        rest = memoryview(b"\n" + line if self._torn else line)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+            self._torn = len(rest) > 0
 
 
 def make(settings: Mapping[str, Any], ports: ExecutorPorts) -> TelemetryExecutor:
