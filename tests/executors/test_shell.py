@@ -129,6 +129,13 @@ def test_code_is_called_with_json(box: Box) -> None:
     assert box.python("", params=ref, blobs=KeptBlobs(body))["result"] == 2
 
 
+def test_an_error_that_cannot_be_shown_is_an_error_of_the_code(box: Box) -> None:
+    """04 section 5: its text raised again, and the attempt was told as a crash of the node's."""
+    code = "class E(Exception):\n    __str__ = None\ndef main():\n    raise E"
+    found = box.no_python(code)
+    assert (found.kind, found.code, found.message) == ("client_error", "python.raised", "E: ")
+
+
 def test_what_goes_wrong_in_code_is_told(box: Box) -> None:
     """04 section 5: a raise is an error with its traceback; no answer at all is a crash."""
     blobs = KeptBlobs()

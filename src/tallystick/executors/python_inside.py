@@ -30,11 +30,19 @@ def main(handle: int) -> None:
         import traceback  # noqa: PLC0415 - most code raises nothing
 
         traceback.print_exc()
-        text = json.dumps({"raised": type(error).__name__, "message": str(error)[:1000]})
+        text = json.dumps({"raised": type(error).__name__, "message": said(error)})
     sys.stdout.flush()
     rest = text.encode()
     while rest:
         rest = rest[os.write(handle, rest) :]
+
+
+def said(error: BaseException) -> str:
+    """What an error says; its text is made by the code, and may be none."""
+    try:
+        return str(error)[:1000]
+    except BaseException:  # noqa: BLE001 - as above
+        return ""
 
 
 class Installed:
