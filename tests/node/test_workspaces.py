@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tallystick.errors import Conflict, Rejected, TallyError, UnknownName
 from tallystick.node import workspaces
+from tallystick.node.stamps_log import StampsLog
 from tallystick.node.workspaces import Kept, Workspaces
+from tallystick.reactions.stamps import Stamps
+from tallystick.values import canon
 from tests.reactions.noded import noded, scene
 
 
@@ -141,6 +146,32 @@ def test_a_workspace_is_found_by_whatever_names_it_alone(tmp_path: Path) -> None
     with pytest.raises(UnknownName) as caught:
         again.find("w3", "docs")
     assert caught.value.hint == "known: none yet"
+
+
+ANNOUNCED: dict[str, Any] = dict.fromkeys(
+    ("path", "reaction", "run_id", "run_key", "definition_hash"), "a"
+)
+ANNOUNCED |= {"post_id": None, "depth": 0, "root_trigger_id": None, "lineage": []}
+ODD: tuple[dict[str, Any], ...] = (
+    {},
+    {"world": "w2"},
+    {"world": ["w2"], "stamp": ANNOUNCED},
+    {"world": "w2", "stamp": [1]},
+    {"world": "w2", "stamp": {**ANNOUNCED, "path": 5}},
+    {"world": "w2", "stamp": {**ANNOUNCED, "lineage": 7}},
+    {"world": "w2", "stamp": {**ANNOUNCED, "post_id": [3]}},
+)
+
+
+def test_a_line_of_the_shared_log_that_is_no_stamp_is_passed_over(tmp_path: Path) -> None:
+    """08 section 3: one ended the watching of the directory until the next start."""
+    (tmp_path / ".tally").mkdir()
+    rows = [*ODD, {"world": "w2", "stamp": ANNOUNCED}]
+    lines = [b64encode(canon.encode({"$type": "announced@1", **row})) + b"\n" for row in rows]
+    (tmp_path / ".tally/stamps.log").write_bytes(b"".join(lines))
+    stamps = Stamps()
+    assert StampsLog(kept("w1", "ws-1", str(tmp_path))).read(stamps) == 1
+    assert [stamp.world for stamp in stamps.by_path("ws-1", b"a")] == ["w2"]
 
 
 def test_a_directory_that_lost_its_name_is_given_up_all_the_same(tmp_path: Path) -> None:

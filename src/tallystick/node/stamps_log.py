@@ -13,7 +13,7 @@ from typing import Any
 
 from tallystick.errors import NotCanonical
 from tallystick.node.workspaces import STAMPS, STATE, Kept
-from tallystick.reactions.stamps import Stamps, stamp_of
+from tallystick.reactions.stamps import Stamp, Stamps, stamp_of
 from tallystick.values import canon
 
 
@@ -36,17 +36,35 @@ class StampsLog:
         self._offset += len(whole) + 1 if whole else 0
         found = 0
         for line in whole.split(b"\n"):
-            told = _told(line)
-            if told is not None and told["world"] != self._kept.world:
-                into.add(stamp_of(self._kept.workspace_id, told["stamp"], told["world"]))
+            stamp = _told(line, self._kept)
+            if stamp is not None:
+                into.add(stamp)
                 found += 1
         return found
 
 
-def _told(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None for one that was torn."""
+def _told(line: bytes, kept: Kept) -> Stamp | None:
+    """The stamp of another world in a line; None for one that was torn, or that is no stamp.
+
+    Whoever may write the directory may write anything there.
+    """
     try:
         told = canon.decode(base64.b64decode(line, validate=True))
     except (binascii.Error, NotCanonical):
         return None
-    return told if isinstance(told, dict) and told.get("$type") == "announced@1" else None
+    match told:
+        case {"$type": "announced@1", "world": str(world), "stamp": {**fields}}:
+            return None if world == kept.world else _stamp(fields, kept, world)
+        case _:
+            return None
+
+
+def _stamp(fields: dict[Any, Any], kept: Kept, world: str) -> Stamp | None:
+    try:
+        made = stamp_of(kept.workspace_id, fields, world)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return None
+    words = (made.reaction, made.run_id, made.run_key, made.definition_hash, *made.lineage)
+    maybe = (made.post_id, made.root_trigger_id)
+    sound = all(isinstance(each, str) for each in (*words, *(m for m in maybe if m is not None)))
+    return made if sound and isinstance(made.depth, int) else None
