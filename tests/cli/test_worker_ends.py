@@ -92,6 +92,21 @@ def test_an_outcome_that_no_request_can_hold_is_told_as_that(tmp_path: Path) -> 
     assert (found["status"], found["payload"]["code"]) == ("error", "effect.too_large")
 
 
+@pytest.mark.clause("K-27")
+def test_what_the_work_made_and_may_not_be_kept_is_told(tmp_path: Path) -> None:
+    """04 section 10: a token without `send` could bring no blob; the work was done for ever."""
+
+    async def act(job: Job, _report: Report) -> Outcome:
+        return Ok({"ref": job.blobs.put(b"made")})
+
+    shift = Shift(Board(job()), act, tmp_path)
+    shift.board.script("blobs", refusing("auth.missing_scope", 403, "Forbidden"))
+    shift.until(lambda each: each.settled)
+    (found,) = told(shift.board)
+    assert (found["status"], found["payload"]["kind"]) == ("error", "auth")
+    assert found["payload"]["code"] == "effect.undelivered"
+
+
 def test_an_executor_that_cannot_cancel_is_stopped_all_the_same(tmp_path: Path) -> None:
     """04 section 10: a raise of `cancel` left the work going on, unwanted and unrenewed."""
     ended: list[str] = []

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.cli.work_line import WAIT_MS, Held, Line, Place, hashes_in
 from tallystick.cli.work_perform import perform, request_of
-from tallystick.errors import TallyError, TooLarge, Unavailable
+from tallystick.errors import Forbidden, TallyError, TooLarge, Unavailable
 from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.inputs import Receipt
@@ -219,10 +219,9 @@ class Worker:
     async def _settle(self, path: str, job: Job, outcome: Outcome, began: tuple[int, Held]) -> None:
         started_ns, held = began
         why = await self._deliver(path, job, self._sealed(job, outcome, started_ns), held.new)
-        if why is not None and (why.status == TooLarge.status or why.code == "value.too_large"):
+        failed = None if why is None else _undelivered(why)
+        if failed is not None:
             # Whoever did the work again would be told the same.
-            text = f"the node takes no outcome of this size: {why.message}"
-            failed = Failed("limit", "effect.too_large", text)
             why = await self._deliver(path, job, self._sealed(job, failed, started_ns), {})
         if why is not None:
             self.lost += why.code == LOST
@@ -289,6 +288,16 @@ def payload_of(outcome: Outcome) -> tuple[str, bytes]:
         return "error", canon.encode(error_value(outcome))
     except TallyError as why:
         return "error", canon.encode(error_value(misfit(why)))
+
+
+def _undelivered(why: TallyError) -> Failed | None:
+    """The outcome in place of one that the node will never take; None for any other refusal."""
+    if why.status == TooLarge.status or why.code == "value.too_large":
+        text = f"the node takes no outcome of this size: {why.message}"
+        return Failed("limit", "effect.too_large", text)
+    if why.status == Forbidden.status:
+        return Failed("auth", "effect.undelivered", f"the outcome may not be kept: {why.message}")
+    return None
 
 
 def _job(leased: dict[str, Any], held: Held) -> Job:
