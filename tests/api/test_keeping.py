@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,22 @@ def test_blobs_whole_and_in_ranges(tmp_path: Path) -> None:
             assert await served.root() == before
         async with serving(tmp_path) as served:
             assert (await served.http.get(path)).content == data
+
+    asyncio.run(main())
+
+
+@pytest.mark.clause("X-24")
+def test_a_token_does_not_outlive_its_maker(tmp_path: Path) -> None:
+    """ND-20: an admin for an hour could make itself a token for ever."""
+    hour_ns = time.time_ns() + 3_600_000_000_000
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            short = bearer(await served.token("read", "admin", expires_ns=hour_ns))
+            for given, kept in ((None, hour_ns), (hour_ns + 1, hour_ns), (hour_ns - 1, -1)):
+                body = {"principal": "x", "scopes": ["read"], "expires_ns": given}
+                made = await served.http.post("/v1/tokens", json=body, headers=short)
+                assert made.json()["expires_ns"] == (kept if kept > 0 else given)
 
     asyncio.run(main())
 

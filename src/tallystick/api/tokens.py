@@ -48,9 +48,9 @@ async def make_token(request: Request) -> Response:
     ident = who.new_id()
     secret = who.new_secret(ident)
     hashed = who.hash_of(secret)
-    row = TokenRow(
-        ident, hashed, body.principal, tuple(sorted(scopes)), body.worlds, body.expires_ns
-    )
+    ends = [end for end in (body.expires_ns, request.who.expires_ns) if end is not None]
+    expires_ns = min(ends, default=None)  # no later than its maker
+    row = TokenRow(ident, hashed, body.principal, tuple(sorted(scopes)), body.worlds, expires_ns)
     await request.node.write(lambda journal: journal.put_token(row))
     identity = Identity(ident, row.principal, scopes, row.worlds, row.expires_ns)
     request.api.tokens.put(hashed, identity)
