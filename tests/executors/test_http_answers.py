@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from tallystick.executors.http_body import Body
 from tests.executors.servers import Answer, serving
 from tests.executors.test_http import asking, perform
 
@@ -40,6 +41,15 @@ def test_encoded_bodies_are_decoded(encoding: str) -> None:
         assert ("content-encoding" in got["headers"]) == (encoding in ("identity", "br"))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("window", [-zlib.MAX_WBITS, zlib.MAX_WBITS, 16 + zlib.MAX_WBITS])
+def test_an_encoded_body_may_come_byte_by_byte(window: int) -> None:
+    """04 section 6: deflate without its wrapper was refused when the first byte came alone."""
+    body = Body("gzip" if window > zlib.MAX_WBITS else "deflate", 1000)
+    for octet in packed(b"hello " * 9, window):
+        body.feed(bytes([octet]))
+    assert body.end() == b"hello " * 9
 
 
 def in_gzip(body: bytes) -> Answer:

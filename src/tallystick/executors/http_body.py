@@ -26,6 +26,7 @@ class Body:
         self._bytes_max = bytes_max
         self._parts: list[bytes] = []
         self._engine: Any = None  # zlib does not name the type of its decompressor
+        self._begun = b""
         self._read = 0
         self._size = 0
 
@@ -46,11 +47,15 @@ class Body:
 
     def end(self) -> bytes:
         """The whole body; refuses one whose encoding was cut short."""
-        if self._engine is not None and not self._engine.eof:
+        if self._begun or (self._engine is not None and not self._engine.eof):
             raise Rejected("the encoded body ends in the middle", code="http.bad_encoding")
         return b"".join(self._parts)
 
     def _inflate(self, data: bytes) -> None:
+        data, self._begun = self._begun + data, b""
+        if self._engine is None and len(data) < 2:
+            self._begun = data  # one byte does not say how the rest is wrapped
+            return
         while data:
             if self._engine is None or self._engine.eof:
                 # A second member may follow the first; its bytes count like the others.
