@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tallystick.executors.base import Failed, Job, Ok, Outcome, Report
+from tallystick.executors.secrets import Bindings
+from tallystick.node.attempt import LATE_NS
 from tallystick.values import canon
 from tests.cli.board import Act, Board, Shift, job
 from tests.cli.stand_in import refusing, saying
@@ -126,3 +128,46 @@ def test_an_executor_that_cannot_cancel_is_stopped_all_the_same(tmp_path: Path) 
     shift.hands.cancel = cannot  # type: ignore[method-assign, assignment]  # an executor of somebody else
     shift.until(lambda _each: ended, lease_ms=90)
     assert told(shift.board) == []
+
+
+def test_news_that_no_document_can_hold_is_dropped(tmp_path: Path) -> None:
+    """04 section 5: as in a node; it ended the work as a crash, or in silence where it came last."""
+
+    async def act(_job: Job, report: Report) -> Outcome:
+        await report("odd", {"n": 10**30})
+        return Ok({"ref": "r"})
+
+    shift = Shift(Board(job()), act, tmp_path)
+    shift.until(lambda each: each.settled)
+    assert [found["status"] for found in told(shift.board)] == ["ok"]
+    assert shift.board.told("progress") == []
+
+
+@pytest.mark.clause("X-10")
+def test_the_owner_of_a_deadline_speaks_first(tmp_path: Path) -> None:
+    """X-10: a worker whose clock goes a moment ahead settled an intent before its deadline."""
+    seen: list[int | None] = []
+
+    async def act(job: Job, _report: Report) -> Outcome:
+        seen.append(job.deadline_ns)
+        return Ok({"ref": "r"})
+
+    shift = Shift(Board(job(deadline_ns=10**18), job("two")), act, tmp_path)
+    shift.until(lambda each: each.settled == 2)
+    assert sorted(seen, key=str) == sorted([10**18 + LATE_NS, None], key=str)
+
+
+def test_secrets_that_cannot_be_looked_up_are_one_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """04 section 5: a disk that fails over them left the job to its lease, again and again."""
+
+    def fails(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Bindings, "resolve", fails)
+    asked = {"references": [["/key", "k@1"]], "definitions": {}, "grant": None}
+    shift = Shift(Board(job(secrets=asked)), answering(Ok({"ref": "r"})), tmp_path)
+    shift.until(lambda each: each.settled)
+    (found,) = told(shift.board)
+    assert found["payload"]["code"] == "effect.crash"

@@ -24,7 +24,7 @@ from tallystick.executors.base import Executor, Failed, Job, Ok, Outcome
 from tallystick.executors.secrets import Bindings, SecretRequest
 from tallystick.kernel.inputs import Receipt
 from tallystick.kernel.settle import statement_of
-from tallystick.node.attempt import RAISED, crash_of
+from tallystick.node.attempt import LATE_NS, RAISED, crash_of
 from tallystick.node.receipts import error_value, misfit
 from tallystick.values import canon
 from tallystick.values.seal import KeyPair, progress_statement, usage_of
@@ -166,8 +166,14 @@ class Worker:
 
         async def tell(kind: str, payload: Any) -> None:
             nonlocal count
+            try:
+                news = canon.encode(payload)
+            except TallyError as why:
+                # As a node drops it: it settles nothing, and the work goes on.
+                self._say(f"{job!r} news dropped: {why.code}")
+                return
             count += 1
-            await self._progress(path, job, (count, kind, canon.encode(payload)))
+            await self._progress(path, job, (count, kind, news))
 
         return await perform(self._executor, job, tell, (self._bindings, request))
 
@@ -301,7 +307,7 @@ def _undelivered(why: TallyError) -> Failed | None:
 
 
 def _job(leased: dict[str, Any], held: Held) -> Job:
-    grant = leased["grant"]
+    grant, deadline_ns = leased["grant"], leased["deadline_ns"]
     return Job(
         world=leased["world"],
         intent=canon.raw_of(leased["intent"]),
@@ -311,7 +317,7 @@ def _job(leased: dict[str, Any], held: Held) -> Job:
         params=params_of(leased),
         grant=None if grant is None else canon.decode(b64decode(grant)),
         attempt=leased["attempt"],
-        deadline_ns=leased["deadline_ns"],
+        deadline_ns=None if deadline_ns is None else deadline_ns + LATE_NS,
         origin=Origin(leased["origin"]["workflow"], b64decode(leased["origin"]["key"])),
         secrets={},
         blobs=held,

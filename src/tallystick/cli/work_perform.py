@@ -33,7 +33,10 @@ async def perform(
     bindings, request = wanted
     if request is None:
         return await _attempt(executor, job, tell)
-    values = await asyncio.to_thread(bindings.resolve, request)
+    try:
+        values = await asyncio.to_thread(bindings.resolve, request)
+    except RAISED as why:
+        return crash_of(why)
     if isinstance(values, Failed):
         return values
     scrubber = Scrubber.of(replace(job, secrets=values))
