@@ -217,3 +217,12 @@ def test_a_delete_that_was_cut_is_found_again(tmp_path: Path) -> None:
     assert (told["pre_id"], told["status"]) == (content_id(OLD), "recovered")
     assert list(tmp_path.iterdir()) == []
     assert blobs.bodies == {}
+
+
+def test_a_refused_write_makes_no_directory(tmp_path: Path) -> None:
+    """08 section 10: of a conflict over a place that is not there, the empty folders stayed."""
+    job = job_of(WRITE, asked("a/b/c.txt", content=NEW, expect=is_content(OLD)))
+    assert failed(files(tmp_path), job).code == "file.conflict"
+    assert list(tmp_path.iterdir()) == []
+    over = job_of(WRITE, asked("a/c.txt", content=NEW, expect=is_content(OLD), mode="overwrite"))
+    assert done(files(tmp_path), over)["status"] == "written"

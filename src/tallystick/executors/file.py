@@ -39,7 +39,7 @@ from tallystick.executors.file_beneath import (
     parent_of,
     read_all,
 )
-from tallystick.executors.file_change import CONFLICT, Change, Expectation
+from tallystick.executors.file_change import CONFLICT, Change, expected, may_begin, overwrites
 from tallystick.executors.file_list import listed
 from tallystick.executors.file_place import place
 from tallystick.executors.file_turns import OURS, Turns
@@ -207,26 +207,26 @@ class FileExecutor:
         if stamps is not None and stamp is not None:
             announce(job.world, stamps, stamp)
         turn, hidden = self._turns.of(root, path), self._settings.hidden
-        with turn, parent_of(root, path, create=wanted is not None, hidden=hidden) as found:
+        # Where the place must not be empty, no folders are made for a write that is refused.
+        create = wanted is not None and may_begin(job.params)
+        with turn, parent_of(root, path, create=create, hidden=hidden) as found:
+            if found is None and wanted is not None:
+                raise PathError("conflict", CONFLICT, "there is no file where one was expected")
             if found is None:
                 status = "recovered" if job.attempt > 1 else "unchanged"
                 return _receipt(path, None, None, 0, status)
             placed = place(self._asked(job, found, wanted))
-        size = 0 if wanted is None else len(wanted)
-        return _receipt(path, placed.pre_id, post_id, size, placed.status)
+        return _receipt(path, placed.pre_id, post_id, len(wanted or b""), placed.status)
 
     def _asked(self, job: Job, found: tuple[int, str], wanted: bytes | None) -> Change:
-        expect, stamped = job.params.get("expect"), job.params.get("stamp") is not None
         here, name = found
         return Change(
             here=here,
             name=name,
             key=job.dispatch_key,
             wanted=wanted,
-            expect=Expectation()
-            if expect is None
-            else Expectation(expect["$tag"], expect.get("$value"), stamped),
-            overwrite=job.params.get("mode") == "overwrite",
+            expect=expected(job.params),
+            overwrite=overwrites(job.params),
             attempt=job.attempt,
             bytes_max=self._settings.bytes_max,
             blobs=job.blobs,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tallystick.executors.base import Blobs
 from tallystick.executors.file_beneath import (
@@ -40,6 +40,24 @@ class Expectation:
     def names(self, found: str | None) -> bool:
         """True when exactly these bytes were expected, so that nobody misses them."""
         return self.kind == "content" and found == self.id
+
+
+def expected(params: Mapping[str, Any]) -> Expectation:
+    """What the params of a change say of the bytes it may meet."""
+    expect, stamped = params.get("expect"), params.get("stamp") is not None
+    if expect is None:
+        return Expectation()
+    return Expectation(expect["$tag"], expect.get("$value"), stamped)
+
+
+def overwrites(params: Mapping[str, Any]) -> bool:
+    """True for a change that may replace what was not expected."""
+    return params.get("mode") == "overwrite"
+
+
+def may_begin(params: Mapping[str, Any]) -> bool:
+    """True for a change that may find nothing in its place."""
+    return overwrites(params) or expected(params).allows(None)
 
 
 @dataclass(frozen=True, slots=True)
