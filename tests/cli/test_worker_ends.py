@@ -131,7 +131,7 @@ def test_an_executor_that_cannot_cancel_is_stopped_all_the_same(tmp_path: Path) 
 
 
 def test_news_that_no_document_can_hold_is_dropped(tmp_path: Path) -> None:
-    """04 section 5: as in a node; it ended the work as a crash, or in silence where it came last."""
+    """04 section 5: it ended the work as a crash, or in silence where it came last."""
 
     async def act(_job: Job, report: Report) -> Outcome:
         await report("odd", {"n": 10**30})
