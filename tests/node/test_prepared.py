@@ -33,10 +33,24 @@ async def send(node: Node, world: str, first: int, count: int) -> None:
 
 
 async def snapped(node: Node, world: str) -> None:
-    """Wait for a snapshot, which may take some commits."""
-    async with asyncio.timeout(60):
-        while not await node.read(lambda reader: reader.snapshots(world)):  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.01)
+    """Wait for a snapshot, which may take some commits; say how the world stands if none comes."""
+    until = time.monotonic() + 120
+    while not await node.read(lambda reader: reader.snapshots(world)):
+        assert node.engine.failed is None, f"the engine failed: {node.engine.failed}"
+        assert time.monotonic() < until, standing(node, world)
+        await asyncio.sleep(0.01)
+
+
+def standing(node: Node, world: str) -> str:
+    """What may hold up a snapshot, for whoever has to find out."""
+    engine, hosted = node.engine, node.engine.worlds[world]
+    driver, now_ns = hosted.driver, time.monotonic_ns()
+    return (
+        f"seq {driver.world.seq}, snapped {hosted.snapped}, {driver.blobs.waiting()} blobs wait, "
+        f"{driver.landed} landed, flies {engine._commits.flight is not None}, "
+        f"read-only {engine.read_only}, asleep {engine.asleep}, due {engine._snaps.due(hosted)}, "
+        f"part in {hosted.parts_after_ns - now_ns} ns, rests {hosted.rests_until_ns - now_ns} ns"
+    )
 
 
 def wholly(world: World) -> int:
@@ -139,6 +153,33 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
                 return due[0], due[1] and rest_ns > 0, snaps.due(hosted)
 
             assert await node.on_kernel(part) == (False, True, True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.invariant("I42")
+def test_a_machine_that_stood_still_rests_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AT-32: a part that took long for no reason of its own does not put a snapshot off by more."""
+
+    def slow(live: World, most: int, least: int, put: Put, *, hurry: bool) -> bool:
+        time.sleep(0.6)
+        return prepare(live, most, least, put, hurry=hurry)
+
+    async def main() -> None:
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            await send(node, world, 0, 20)
+            assert await node.quiet(world, 60_000)
+            hosted = node.engine.worlds[world]
+            monkeypatch.setattr("tallystick.node.hosted.prepare", slow)
+
+            def part() -> int:
+                hosted.prepared(16, 16, due=False, hurry=False)
+                return hosted.parts_after_ns - time.monotonic_ns()
+
+            assert await node.on_kernel(part) <= 10**9
 
     asyncio.run(main())
 

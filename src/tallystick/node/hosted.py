@@ -13,6 +13,7 @@ from tallystick.node.driver import Driver
 from tallystick.values import canon
 
 # After opening behind a long tail: the first who ask do not wait for its snapshot.
+# Nor does a rest between two parts of one take longer.
 _REST_NS: Final = 1_000_000_000
 _LONG: Final = 1_000
 # Of a snapshot on its way.
@@ -117,7 +118,9 @@ class Hosted:
         put = blobs.put if hurry else blobs.put_early
         done = prepare(self.driver.world, part, least, put, hurry=hurry)
         now_ns = time.monotonic_ns()
-        self.parts_after_ns = now_ns + (now_ns - begun_ns) * (_RESTS_DUE if due else _RESTS)
+        rest_ns = (now_ns - begun_ns) * (_RESTS_DUE if due else _RESTS)
+        # A machine that stood still within a part does not put the next one off for as long.
+        self.parts_after_ns = now_ns + min(rest_ns, _REST_NS)
         return done
 
     def lacks(self, records: int) -> bool:
