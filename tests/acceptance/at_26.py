@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -119,12 +120,17 @@ def faults(found: dict[str, Any]) -> list[str]:
     return wrong
 
 
+def _possible() -> bool:
+    return shutil.which("bwrap") is not None  # the program runs behind its walls
+
+
 CASE = Case(
     number="at-26",
     name="secret-canary",
     rows="ND-19 RL-19 I41",
     run=run,
     faults=faults,
+    possible=_possible,
     planted="nothing_scrubbed",
     small={},
     full={},

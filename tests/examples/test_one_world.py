@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tallystick.cli.sources import bundle_at
 from tallystick.model.bundle import build_bundle
 from tallystick.playbooks.bundle import playing
@@ -98,6 +100,7 @@ workflow:
 """
 
 
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_an_app_whose_world_does_not_play_is_told_the_way(tmp_path: Path) -> None:
     """PB-22, 07 section 8: refused before anything is written, and the hint works."""
     app = EXAMPLE / "app.py"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import Conflict, Rejected
+from tallystick.errors import Rejected
 from tallystick.kernel.inputs import Submit
 from tallystick.reactions import ids
 from tallystick.reactions.observation import Request
@@ -55,32 +55,6 @@ def test_a_caller_who_leaves_does_not_cost_the_next_one_its_answer(tmp_path: Pat
         assert len(await here.lookout.command(Request("asked", b"", key="k2"))) >= 1
         await here.scan()
         assert (here.folder / "out/page.md").read_text() == "asked"
-
-    watched(tmp_path, main, asked=ASKED)
-
-
-def test_a_scan_is_not_answered_by_a_turn_that_did_not_look(tmp_path: Path) -> None:
-    """F-05: a command that is being handled has read nothing of what was written meanwhile."""
-
-    async def main(here: Scene) -> None:
-        lookout = here.lookout
-        observe, handled, door = lookout._observe, asyncio.Event(), asyncio.Event()
-
-        async def slowly(batch: Any, asked: list[Request]) -> list[dict[str, Any]]:
-            handled.set()
-            await door.wait()
-            return await observe(batch, asked)
-
-        lookout._observe = slowly  # type: ignore[method-assign]  # as under load
-        asked = asyncio.create_task(lookout.command(Request("asked", b"", key="k1")))
-        await handled.wait()
-        here.write("late.txt", "1")
-        scanned = asyncio.create_task(lookout.scan())
-        await asyncio.sleep(0)
-        door.set()
-        await asked
-        await scanned
-        assert b"late.txt" in lookout.watcher.known
 
     watched(tmp_path, main, asked=ASKED)
 
@@ -233,22 +207,6 @@ def test_a_directory_of_a_removed_world_is_free(tmp_path: Path) -> None:
         other = await scene(node, here.folder)
         await other.add()
         assert [kept.world for kept in node.watching.workspaces.rows.values()] == [other.world]
-
-    watched(tmp_path, main, asked=ASKED)
-
-
-def test_a_scan_of_a_directory_that_is_given_up_is_refused(tmp_path: Path) -> None:
-    """F-05: nobody looks any more, so who waits for a look is told and does not wait for ever."""
-
-    async def main(here: Scene) -> None:
-        async with here.node.governing._closed(here.world):
-            here.write("a.txt", "1")
-            scanned = asyncio.create_task(here.lookout.scan())
-            await here.until(lambda: here.lookout.fault)
-            await here.node.watching.remove(here.kept)
-            with pytest.raises(Conflict) as caught:
-                await asyncio.wait_for(scanned, 20)
-        assert caught.value.code == "workspace.not_watched"
 
     watched(tmp_path, main, asked=ASKED)
 

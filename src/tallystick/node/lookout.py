@@ -129,14 +129,18 @@ class Lookout:
 
     async def _begin(self) -> None:
         body = await self._body()
-        self.n = body["n"]
-        self.known = body["tree"] is not None
-        self._earlier = Earlier()
-        journaled = await self._journaled(body) if self.known else None
+        journaled = None if body["tree"] is None else await self._journaled(body)
+        # In one step: whoever reads the tree that stands at this number must not meet another one.
+        self._stand_at(body)
         self.watcher.start(journaled)
         if self._hints is None:
             self._hints = FileHints(self.kept.folder, self._hint, self._lost)
             self._hints.start()
+
+    def _stand_at(self, body: Mapping[str, Any]) -> None:
+        self.n = body["n"]
+        self.known = body["tree"] is not None
+        self._earlier = Earlier()
 
     async def _body(self) -> dict[str, Any]:
         wanted = self.kept.workspace_id
@@ -242,25 +246,35 @@ class Lookout:
             await self._reload(batch.after)
         elif self._asked and not self.loaded:  # right after a start, before anything was looked at
             await self._reload(self.watcher.known)
-        asked, self._asked = self._asked, []
-        try:
-            told = await self._observe(batch, [command for command, _ in asked])
-            for command, future in asked:
-                if not future.done():
-                    future.set_result(made_by(told, command))
-        except BaseException as why:
-            self._again(asked, why)
-            raise
+        if not await self._handled(batch):
+            return
         if self.alerted:
             wanted = self.kept.workspace_id
             self.breakers = await self._node.look(
                 self.kept.world, lambda world: breakers_open(world, wanted)
             )
             self.alerted = self.breakers > 0
-        if looks:
+        # What only other rules explain has a second half, which the next look brings.
+        if looks and not (batch is not None and batch.silent):
             async with self._looked:
                 self._looks = number
                 self._looked.notify_all()
+
+    async def _handled(self, batch: Difference | None) -> bool:
+        """Observe, and answer who asked; refused, the next turn sees and asks it all again."""
+        asked, self._asked = self._asked, []
+        try:
+            told = await self._observe(batch, [command for command, _ in asked])
+        except BaseException as why:
+            self._again(asked, why)
+            raise
+        if told is None:
+            self._asked = [*asked, *self._asked]
+            return False
+        for command, future in asked:
+            if not future.done():
+                future.set_result(made_by(told, command))
+        return True
 
     def _again(self, asked: list[Asked], why: BaseException) -> None:
         """Commands wait for the next turn; those of one that was refused would be refused again."""
@@ -344,8 +358,8 @@ class Lookout:
 
     async def _observe(
         self, batch: Difference | None, asked: list[Request]
-    ) -> list[dict[str, Any]]:
-        """Offer what was seen as observations; the triggers that were made."""
+    ) -> list[dict[str, Any]] | None:
+        """Offer what was seen as observations; the triggers that were made, None when refused."""
         async with self._projected.holding(self.kept.world) as view:
             if self._stamps_log is not None:
                 self._stamps_log.read(view.stamps)
@@ -359,7 +373,7 @@ class Lookout:
         blobs = {**listings, **{canon.digest_of(data): data for data in derived.blobs}}
         if not await self._offered(seen, derived, blobs, upto):
             await self._begin_again()
-            return []
+            return None
         self.known = True
         self._earlier.accepted()
         if batch is not None:
@@ -436,18 +450,18 @@ class Lookout:
         until = self._node.loop.time() + _TAKEN_S
         while self._node.loop.time() < until:
             body = await self._body()
+            if body["n"] == n:
+                self.n = n
             if body["n"] >= n:
-                self.n = body["n"]
-                return bool(body["n"] == n)
+                return self.n == n
             await asyncio.sleep(_LOOK_S)
         return False
 
     async def _begin_again(self) -> None:
         body = await self._body()
-        self.n = body["n"]
-        self.known = body["tree"] is not None
-        self._earlier = Earlier()
-        self.watcher.again(await self._journaled(body) if self.known else EMPTY)
+        journaled = EMPTY if body["tree"] is None else await self._journaled(body)
+        self._stand_at(body)
+        self.watcher.again(journaled)
 
     async def _offer(self, schema: str, value: Mapping[str, Any]) -> None:
         await self._node.one(self.kept.world, self._input(schema, value))
