@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 # What a beat takes there in microseconds, and a synced write of 4 KiB: ADR 0026 says how they
 # were found.
-BEAT_US: Final = 280.0
+BEAT_US: Final = 217.0
 SYNC_US: Final = 100.0
 SECONDS: Final = 5.0
 SLOWEST: Final = 0.25  # a machine below this is too busy to be measured: floors fall no further
