@@ -138,7 +138,7 @@ def test_parts_leave_time_to_whoever_asks(tmp_path: Path) -> None:
             def rests(*, due: bool) -> float:
                 """How many times as long as the part is the rest."""
                 begun_ns = time.monotonic_ns()
-                assert hosted.prepared(16, 16, due=due, hurry=False)
+                assert hosted.prepared(16, 16, due=due, hurry=0)
                 ended_ns = time.monotonic_ns()
                 return (hosted.parts_after_ns - ended_ns) / (ended_ns - begun_ns)
 
@@ -176,7 +176,7 @@ def test_a_machine_that_stood_still_rests_no_longer(
             monkeypatch.setattr("tallystick.node.hosted.prepare", slow)
 
             def part() -> int:
-                hosted.prepared(16, 16, due=False, hurry=False)
+                hosted.prepared(16, 16, due=False, hurry=0)
                 return hosted.parts_after_ns - time.monotonic_ns()
 
             assert await node.on_kernel(part) <= 10**9

@@ -27,6 +27,7 @@ from tallystick.model.records import Noted, SnapshotTaken
 from tallystick.values import canon, large
 
 RECENT_KEPT: Final = 4096
+_CLEANED: Final = 8  # entries in the time in which one is merged, at least
 
 Put = Callable[[bytes, bytes], None]
 """Takes a blob: its digest and its bytes."""
@@ -85,7 +86,7 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
     Its nodes go to `put`, which lets the world read them; until a snapshot names them only the
     world knows of them.
     """
-    if clean(world, most):
+    if clean(world, most * _CLEANED if hurry else most):
         return True  # else it would be written once more
     for store in world.stores().values():
         made = store.prepare(most, least, hurry=hurry)

@@ -105,18 +105,19 @@ class Hosted:
             self.busy_ns = now_ns
         self._seen = seq
 
-    def prepared(self, part: int, least: int, *, due: bool, hurry: bool) -> bool:
+    def prepared(self, part: int, least: int, *, due: bool, hurry: int) -> bool:
         """Do the next part of a snapshot; False when there is none.
 
+        Parts grow with the hurry, 0 being none: a flood must not outrun its snapshot.
         While much of it waits for the disk, there is nothing to do.
         """
-        part, self.hurries = part * _HASTE if hurry else part, hurry
+        part, self.hurries = part * _HASTE * hurry or part, hurry > 0
         if self.driver.blobs.waiting() > _WAITING * part:
             return True
         begun_ns = time.monotonic_ns()
         blobs = self.driver.blobs
         put = blobs.put if hurry else blobs.put_early
-        done = prepare(self.driver.world, part, least, put, hurry=hurry)
+        done = prepare(self.driver.world, part, least, put, hurry=hurry > 0)
         now_ns = time.monotonic_ns()
         rest_ns = (now_ns - begun_ns) * (_RESTS_DUE if due else _RESTS)
         # A machine that stood still within a part does not put the next one off for as long.

@@ -54,10 +54,13 @@ class Snapping:
 
     def overdue(self, hosted: Hosted) -> bool:
         """True when a snapshot waits no longer: whoever opens the world has to fold the rest."""
+        return hosted.lacks(self._overdue(hosted)) and self._hands.may(hosted)
+
+    def _overdue(self, hosted: Hosted) -> int:
         rhythm = self._rhythm
         # Who stands in a long line waits anyway; what a flood changes is held until it is snapped.
         times = 1 if len(hosted.driver.ingress) > rhythm.flood else rhythm.overdue
-        return hosted.lacks(rhythm.snapshot_every * times) and self._hands.may(hosted)
+        return rhythm.snapshot_every * times
 
     def wait_ns(self, hosted: Hosted) -> int | None:
         """How long until a snapshot that is due may go on; None when nobody waits for one.
@@ -96,7 +99,9 @@ class Snapping:
         """Do the next part of a snapshot; False when there is none."""
         try:
             due = hosted.behind(self._rhythm.snapshot_every)
-            return hosted.prepared(self._part(), least, due=due, hurry=self.overdue(hosted))
+            late = hosted.driver.world.seq - hosted.snapped
+            hurry = late // self._overdue(hosted) if self.overdue(hosted) else 0
+            return hosted.prepared(self._part(), least, due=due, hurry=hurry)
         except JournalCorrupt as why:
             self._hands.stop(hosted.driver, why)
             return True
