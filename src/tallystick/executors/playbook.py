@@ -51,7 +51,7 @@ from tallystick.playbooks.tasks import (
     failure,
     new_frame,
 )
-from tallystick.playbooks.values import Kept, Lazy, StepValue, Values, plain
+from tallystick.playbooks.values import INLINE_MAX, Kept, Lazy, StepValue, Values, plain
 from tallystick.values import canon
 
 STEP: Final = "sys/playbook.step@1"
@@ -106,9 +106,8 @@ class PlaybookExecutor:
         if secrets:  # what a tool stores by itself is scrubbed before it has a hash
             job = replace(job, blobs=ScrubbedBlobs(job.blobs, scrubber))
         resume = job.params["resume"]
-        frame = new_frame(job.params["iter"]) if resume is None else resume["frame"]
         layers = _layers(job, keychain)
-        pipeline = Pipeline(step, frame, layers, plan.spec["limits"]["max_task_runs"])
+        pipeline = Pipeline(step, _taken_up(job), layers, plan.spec["limits"]["max_task_runs"])
         pipeline.timeout_ns = pipeline.timeout_ns or plan.spec["timeout_ns"]
         if resume is not None and resume["outcome"] is not None:
             pipeline.settle(resume["outcome"])
@@ -333,9 +332,7 @@ def _lost(job: Job, step: Mapping[str, Any]) -> Outcome | None:
         return None
     message = f"{times} workers were lost before this run was done"
     error = failure("worker_lost", "worker.lost", message)
-    resume = job.params["resume"]
-    frame = new_frame(job.params["iter"]) if resume is None else resume["frame"]
-    told = {"status": "error", "error": error, "frame": frame}
+    told = {"status": "error", "error": error, "frame": _taken_up(job)}
     return Ok(_receipt(job, step, {}, told))
 
 
@@ -359,12 +356,35 @@ def _receipt(
         "wish": None,
     }
     if told["status"] == "yield":
-        return {**made, "frame": frame, "wish": told["wish"]}
+        return {**made, **_put_down(job, frame, told["wish"])}
     if told["status"] == "ok":
         made |= _sized(job, step, spec, told["result"])
         if len(step["tool"]) > 1 and _is_small(frame["results"]):
             made["results"] = frame["results"]
     return made
+
+
+def _put_down(job: Job, frame: dict[str, Any], wish: dict[str, Any]) -> dict[str, Any]:
+    """A frame that waits, in place or by its hash: no state and no receipt holds a large result."""
+    try:
+        data = canon.encode(frame)
+    except SchemaMismatch as why:
+        message = f"what the tasks made before this one cannot be kept: {why.message}"
+        return {"status": "error", "error": failure("schema", "task.result", message)}
+    if len(data) <= INLINE_MAX:
+        return {"frame": frame, "wish": wish}
+    name = job.blobs.put(data)
+    kept = {"h": name, "n": len(data), "iter": frame["iter"]}
+    return {"frame": kept, "wish": wish, "ref": name, "patches": {}}
+
+
+def _taken_up(job: Job) -> dict[str, Any]:
+    """The frame of a run that begins, or that goes on where it was put down."""
+    resume = job.params["resume"]
+    if resume is None:
+        return new_frame(job.params["iter"])
+    frame: dict[str, Any] = resume["frame"]
+    return canon.decode(_stored(job, frame["h"])) if "h" in frame else frame
 
 
 def _is_small(results: Mapping[str, Any]) -> bool:
