@@ -306,7 +306,7 @@ def test_nothing_is_cut_off_that_is_not_in_the_archive(rig: Rig, tmp_path: Path)
     given = archived(store(rig), order(rig, tmp_path, before=10_000))
     rig.send(CREATED, created("behind the archive"))
     rig.driver.snapshot()
-    base, _ = move_floor(store(rig), given)
+    base = move_floor(store(rig), given)
     assert base.seq == at
     held = verify_export(tmp_path / "archive")
     assert (held.ok, held.records) == (True, records)

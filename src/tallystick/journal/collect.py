@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallystick.errors import Conflict, JournalCorrupt, UnknownName
 from tallystick.journal import checkpoints
@@ -28,6 +28,9 @@ from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.reach import Marks
 from tallystick.values import large
 from tallystick.values.seal import KeyPair
+
+PART: Final = 2_000
+"""So many frames go at a time: others wait for some ten milliseconds, and the log stays small."""
 
 
 def marks_of(reader: Reader, world: str, live: Iterable[bytes] = ()) -> frozenset[bytes]:
@@ -117,7 +120,9 @@ def trim(journal: SqliteJournal, order: Trim, live: Iterable[bytes] = ()) -> Tri
 
     Refuses without such a snapshot, below a pin, below a fork, and onto an archive that exists.
     """
-    base, frames = move_floor(journal, archived(journal, order))
+    base, frames = move_floor(journal, archived(journal, order)), 0
+    while gone := journal.drop_below(order.world, PART):
+        frames += gone
     keep = marks_of(journal, order.world, live)
     return Trimmed(base, frames, order.archive, journal.sweep(order.world, keep))
 
@@ -133,8 +138,8 @@ def archived(reader: Reader, order: Trim) -> Trim:
     return order._replace(before=row.seq + 1)
 
 
-def move_floor(journal: SqliteJournal, order: Trim) -> tuple[Head, int]:
-    """Let a journal begin at its new floor; that, and how many frames went.
+def move_floor(journal: SqliteJournal, order: Trim) -> Head:
+    """Let a journal begin at its new floor; the frames below are to be dropped then.
 
     The order is the one that `archived` gave. Refuses as `trim` what has changed since.
     """
@@ -143,7 +148,8 @@ def move_floor(journal: SqliteJournal, order: Trim) -> tuple[Head, int]:
     mark = _mark(journal, order, row, base)
     # It is true of the world as it is, too; behind the trim nothing may fail any more.
     checkpoints.note(journal.folder, order.world, mark)
-    return base, journal.trim(order.world, base, mark)
+    journal.trim(order.world, base, mark)
+    return base
 
 
 def _new_floor(journal: Reader, order: Trim) -> SnapshotRow:

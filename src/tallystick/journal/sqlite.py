@@ -456,20 +456,26 @@ class SqliteJournal(SqliteReader):
                 row,
             )
 
-    def trim(self, world: str, base: Head, mark: CheckpointRow) -> int:
+    def trim(self, world: str, base: Head, mark: CheckpointRow) -> None:
         """Move the floor of a world to the end of a frame, and keep the mark of it there.
 
-        How many frames went; what they name goes with the next sweep.
+        Nobody reads what stands below any more; it goes with `drop_below`.
         """
-        number, gone = self._id(world), 0
+        number = self._id(world)
         with self._atomic():
             run = self._db.execute
-            run("DELETE FROM frame WHERE world=? AND last<=?", (number, base.seq))
-            gone = self._db.changes()
             run("DELETE FROM snapshot WHERE world=? AND seq<?", (number, base.seq))
             run("UPDATE world SET base_seq=?, base_hash=? WHERE id=?", (*base[:2], number))
             run(tables.CHECKPOINT, (number, *mark))
-        return gone
+
+    def drop_below(self, world: str, most: int) -> int:
+        """Remove so many frames from below the floor of a world; how many went.
+
+        The oldest go first: what is left still ends where the floor begins.
+        """
+        with self._atomic():
+            self._db.execute(tables.BELOW, (self._id(world), most))
+            return self._db.changes()
 
     def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
         """Remove blobs that are not to be kept: how many went, and how many bytes."""

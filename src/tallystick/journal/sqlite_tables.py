@@ -68,6 +68,10 @@ FRAME: Final = (
 BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
 SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
 CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+BELOW: Final = (
+    "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN world ON world.id=frame.world"
+    " WHERE frame.world=?1 AND frame.last<=world.base_seq ORDER BY frame.seq LIMIT ?2)"
+)
 ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
 DONE: Final = "DELETE FROM work WHERE world=? AND intent=? AND attempt<=?"
 WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tallystick.errors import Busy, Conflict
 from tallystick.journal.base import Head, Reader, Swept
-from tallystick.journal.collect import Trim, archived, marks_of, move_floor, thin
+from tallystick.journal.collect import PART, Trim, archived, marks_of, move_floor, thin
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.catalogues import Catalogues
@@ -51,6 +51,7 @@ async def collect(node: Node, world: str, *, dry_run: bool) -> dict[str, Any]:
     retention = node.config.retention
     snapshots = 0
     if not dry_run:
+        await _dropped(node, world)  # what a trim that was cut short has left
         most = max(1, retention.snapshots)
         snapshots = await node.write(
             lambda held: 0 if _is_run_again(node, held, world) else thin(held, world, most)
@@ -183,13 +184,14 @@ async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, A
         _check_rests(node, reader, world)
         return archived(reader, wanted)
 
-    def moved(journal: SqliteJournal) -> tuple[Head, int]:
+    def moved(journal: SqliteJournal) -> Head:
         _check_rests(node, journal, world)
         return move_floor(journal, order)
 
     order = await node.read(checked)
 
-    base, frames = await node.on_kernel(lambda: node.writer.alone(moved))
+    base = await node.on_kernel(lambda: node.writer.alone(moved))
+    frames = await _dropped(node, world)
     swept = await collect(node, world, dry_run=False)
     return {
         "world": world,
@@ -198,6 +200,14 @@ async def cut(node: Node, world: str, before: int, archive: Path) -> dict[str, A
         "archive": str(archive),
         "removed": swept["removed"],
     }
+
+
+async def _dropped(node: Node, world: str) -> int:
+    """Let what stands below the floor go, between commits: nobody waits for all of it (I40)."""
+    gone = 0
+    while part := await node.write(lambda held: held.drop_below(world, PART)):
+        gone += part
+    return gone
 
 
 def _untrusted(world: str, pair: KeyPair) -> Conflict:
