@@ -77,10 +77,11 @@ def test_a_trim_in_one_part_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.clause("K-44")
+# tidy: one world, cut short and taken up again.
 def test_a_trim_that_was_cut_short_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """04 section 13: what is left below the floor is read by nobody, and goes with the next `gc`."""
+    """04 section 13: nobody reads what is left below the floor, and it goes with the next `gc`."""
     dropped, asked = collecting._dropped, []
 
     async def killed(node: Node, world: str) -> int:

@@ -457,10 +457,7 @@ class SqliteJournal(SqliteReader):
             )
 
     def trim(self, world: str, base: Head, mark: CheckpointRow) -> None:
-        """Move the floor of a world to the end of a frame, and keep the mark of it there.
-
-        Nobody reads what stands below any more; it goes with `drop_below`.
-        """
+        """Move the floor of a world to the end of a frame, with its mark; see `drop_below`."""
         number = self._id(world)
         with self._atomic():
             run = self._db.execute
@@ -469,10 +466,7 @@ class SqliteJournal(SqliteReader):
             run(tables.CHECKPOINT, (number, *mark))
 
     def drop_below(self, world: str, most: int) -> int:
-        """Remove so many frames from below the floor of a world; how many went.
-
-        The oldest go first: what is left still ends where the floor begins.
-        """
+        """Remove so many frames, which nobody reads, from below a floor, the oldest first."""
         with self._atomic():
             self._db.execute(tables.BELOW, (self._id(world), most))
             return self._db.changes()
