@@ -12,7 +12,7 @@ from typing import Final
 
 from tallystick.journal.base import History
 
-EARLY: Final = 24  # of those that nothing names, with a lone frame: it takes half as long again
+EARLY: Final = 12  # of those that nothing names, with a lone frame: each is a page of the log
 
 
 class StagedBlobs:

@@ -3,7 +3,7 @@
 Theory of operation.
 A snapshot is due so many records behind the last one and is taken in a calm moment; one that is
 overdue waits for none.
-In the last quarter of its interval it is prepared part by part while commits sync.
+In the second half of its interval it is prepared part by part while commits sync.
 A rest follows each part, so that whoever asks meets one part and not all of them, and little is
 left to merge when its record comes.
 Called on the kernel's thread alone.
@@ -82,7 +82,7 @@ class Snapping:
             if clean(hosted.driver.world, CLEANED):
                 continue
             rested = hosted.parts_after_ns <= now_ns
-            near = rested and hosted.lacks(self._rhythm.snapshot_every * 3 // 4)
+            near = rested and hosted.lacks(self._rhythm.snapshot_every // 2)
             if near and self._hands.may(hosted):
                 self._prepared(hosted, self._rhythm.prepared)
 
