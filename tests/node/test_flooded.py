@@ -1,55 +1,76 @@
-"""A flood of events and the snapshots behind it: what is held until one is taken stays bounded."""
+"""A flood of events and the snapshots behind it: the later one is, the larger are its parts."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tallystick.node.hosted import Hosted
+from tallystick.node.node import Node
 from tests import orders
 from tests.node.rig import Bank, config, placed, running
 
-EVERY = 200
+ORDERS = 200
 
 
-async def latest(folder: Path, *, planted: bool) -> int:
-    """How many records stood behind the newest snapshot at the most, while a flood came in."""
-    late = [0]
-    async with running(config(folder, node={"snapshot_every": EVERY}), Bank()) as node:
-        snaps = node.engine._snaps
-        snaps._rhythm = snaps._rhythm._replace(prepared=4)
-        take = snaps.take
-
-        def behind(hosted: Hosted) -> int:
-            return hosted.driver.world.seq - hosted.snapped
-
-        def taken(hosted: Hosted) -> bool:
-            late.append(behind(hosted))
-            return take(hosted)
-
-        snaps.take = taken  # type: ignore[method-assign]  # it is watched, not changed
-        if planted:
-            # However late it is, its parts stay as they are.
-            snaps._overdue = lambda hosted: max(EVERY, behind(hosted))  # type: ignore[method-assign]
-        world = await node.create("main", orders.bundle())
-        await asyncio.gather(
-            *(
-                node.offer(world, *[placed(node, f"o-{first + n}") for n in range(100)])
-                for first in range(0, 2_500, 100)
-            )
-        )
-        assert await node.quiet(world, 60_000)
-    return max(late)
+async def filled(node: Node) -> Hosted:
+    """A world with some thousand entries that no snapshot holds."""
+    world = await node.create("main", orders.bundle())
+    await node.offer(world, *[placed(node, f"o-{number}") for number in range(ORDERS)])
+    assert await node.quiet(world, 60_000)
+    return node.engine.worlds[world]
 
 
 @pytest.mark.invariant("I42")
-def test_the_later_a_snapshot_the_larger_its_parts(tmp_path: Path) -> None:
-    """AT-31, W10: a flood that makes more than a part of a snapshot takes up does not outrun it."""
-    assert asyncio.run(latest(tmp_path, planted=False)) < 40 * EVERY
+def test_parts_grow_with_the_hurry(tmp_path: Path) -> None:
+    """AT-31, W10: parts of one size are outrun by a flood that makes more than they take up."""
+
+    async def main() -> None:
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            hosted = await filled(node)
+
+            def merged(hurry: int) -> int:
+                stores = hosted.driver.world.stores().values()
+                before = sum(len(store._merged) for store in stores)
+                assert hosted.prepared(1, 1, due=True, hurry=hurry)
+                return sum(len(store._merged) for store in stores) - before
+
+            sizes = await node.on_kernel(lambda: [merged(hurry) for hurry in (0, 1, 3)])
+            assert sizes == [1, 16, 48]
+
+    asyncio.run(asyncio.wait_for(main(), 120))
 
 
-def test_parts_of_one_size_are_outrun(tmp_path: Path) -> None:
-    """The control of the test above: the snapshot falls behind for as long as the flood lasts."""
-    assert asyncio.run(latest(tmp_path, planted=True)) > 60 * EVERY
+@pytest.mark.invariant("I42")
+def test_the_hurry_grows_with_what_stands_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AT-31, W10: a snapshot that is overdue many times over hurries as many times as much."""
+
+    async def main() -> None:
+        async with running(config(tmp_path, node={"snapshot_every": 100_000}), Bank()) as node:
+            hosted = await filled(node)
+            seen: list[int] = []
+
+            def prepared(_hosted: Hosted, *_: Any, hurry: int, **__: Any) -> bool:
+                seen.append(hurry)
+                return True
+
+            def look() -> None:
+                snaps = node.engine._snaps
+                for every in (100_000, 100, 25):
+                    snaps._rhythm = snaps._rhythm._replace(snapshot_every=every, overdue=2)
+                    snaps.take(hosted)
+                snaps._rhythm = snaps._rhythm._replace(snapshot_every=100_000)
+
+            monkeypatch.setattr(Hosted, "prepared", prepared)
+            late = hosted.driver.world.seq - hosted.snapped
+            await node.on_kernel(look)
+            monkeypatch.undo()
+            assert late > 1000
+            assert seen[:3] == [0, late // 200, late // 50]
+
+    asyncio.run(asyncio.wait_for(main(), 120))
