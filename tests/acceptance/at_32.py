@@ -16,9 +16,7 @@ from tests.acceptance.kit.sink import start_sink
 
 PATIENCE_S = 900.0  # a million records are settled and verified on a slow machine too
 SHARE = 0.3  # of what the machine can take
-# Lives at each end that are held against each other: a quarter of them. A disk that others use too
-# gives one life in eight twice the usual p99, at any size; of five such lives, three may be last.
-FEW = 10
+FEW = 5  # lives at each end that are held against each other
 
 
 def run(bench: Bench) -> dict[str, Any]:  # tidy: one story
