@@ -107,9 +107,7 @@ class Collected(SqliteReader):
         super().copy_to(path)
         if self.times:
             self.times -= 1
-            self.journal.sweep(
-                WORLD, frozenset(d for d, _ in self.journal.blobs(WORLD) if d != ORPHAN)
-            )
+            self.journal.discard(WORLD, [ORPHAN])
 
 
 ORPHAN = canon.digest_of(b"nobody wants me" * 100)

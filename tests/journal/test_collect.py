@@ -13,7 +13,7 @@ import pytest
 
 from tallystick.errors import Conflict, Rejected, UnknownName
 from tallystick.journal.base import Append, Head
-from tallystick.journal.collect import Trim, archived, marks_of, move_floor, sweep, thin, trim
+from tallystick.journal.collect import Trim, archived, marks_of, move_floor, thin
 from tallystick.journal.export import export_jsonl
 from tallystick.journal.imports import import_world, verify_export
 from tallystick.journal.sqlite import SqliteJournal
@@ -25,6 +25,7 @@ from tests.journal.test_export import export_of
 from tests.journal.test_journal import blob
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import NODE, WORLD, Rig
+from tests.sweeps import keep_only, sweep, trim
 from tests.worlds import CREATED, created
 
 
@@ -81,7 +82,7 @@ def test_young_orphans_stay(rig: Rig) -> None:
 def test_marking_too_little_is_found(rig: Rig) -> None:
     """ND-26, control: a sweep that keeps one blob too few is found by verify."""
     keep = sorted(marks_of(store(rig), WORLD) & {d for d, _ in store(rig).blobs(WORLD)})
-    store(rig).sweep(WORLD, frozenset(keep[1:]))
+    keep_only(store(rig), WORLD, frozenset(keep[1:]))
     assert not verify(store(rig), WORLD).ok
 
 
@@ -133,7 +134,6 @@ def test_nothing_needed_goes_whatever_happens(rig: Rig, tmp_path: Path, seed: in
 
 def do(rig: Rig, deed: str, chance: Random, archive: Path) -> None:
     """One deed of the property above; a trim that is refused leaves everything as it was."""
-    live = [each.root for each in rig.world.stores().values()]
     if deed == "send":
         rig.send(CREATED, created(archive.name))
     elif deed == "settle":
@@ -146,10 +146,10 @@ def do(rig: Rig, deed: str, chance: Random, archive: Path) -> None:
     elif deed == "thin":
         thin(store(rig), WORLD, 1)
     elif deed == "sweep":
-        sweep(store(rig), WORLD, 2**62, live)
+        sweep(store(rig), WORLD, 2**62)
     elif deed == "trim":
         with suppress(Conflict, UnknownName):
-            trim(store(rig), Trim(WORLD, rig.world.seq, archive, NODE, 77), live)
+            trim(store(rig), Trim(WORLD, rig.world.seq, archive, NODE, 77))
 
 
 # ---- trimming ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from tallystick.errors import Conflict
 from tallystick.journal.backup import backup, check_backup
-from tallystick.journal.collect import Trim, trim
+from tallystick.journal.collect import Trim
 from tallystick.journal.imports import verify_export
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
@@ -21,6 +21,7 @@ from tests.journal.damage import grown
 from tests.journal.test_export import export_of
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import NODE, WORLD, Rig
+from tests.sweeps import trim
 from tests.worlds import CREATED, created
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tallystick.errors import Conflict, DiskFull
 from tallystick.journal.base import Append, Full, Outcome
-from tallystick.journal.collect import Trim, sweep, trim
+from tallystick.journal.collect import Trim
 from tallystick.journal.imports import import_world
 from tallystick.journal.lineage import is_unfinished
 from tallystick.journal.sqlite import SqliteJournal
@@ -20,6 +20,7 @@ from tests.journal.damage import grown
 from tests.journal.test_export import export_of
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import NODE, WORLD, Rig
+from tests.sweeps import sweep, trim
 from tests.worlds import CREATED, created
 
 

@@ -16,7 +16,7 @@ import pytest
 from tallystick.errors import DiskFull, Rejected
 from tallystick.journal.base import Append, Full, Head
 from tallystick.journal.blob_files import write_file
-from tallystick.journal.collect import Trim, trim
+from tallystick.journal.collect import Trim
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.values import canon
 from tests.journal.damage import grown
@@ -24,6 +24,7 @@ from tests.journal.test_faults import after
 from tests.journal.test_journal import WORLD, Writer, blob
 from tests.journal.watched import watched
 from tests.rig import NODE
+from tests.sweeps import keep_only, trim
 
 
 @contextmanager
@@ -87,7 +88,9 @@ def test_a_sweep_takes_files_that_no_row_names(tmp_path: Path) -> None:
     half.with_name(half.name + ".new").write_bytes(b"half")
     bad = half.with_name(half.name + ".bad")
     bad.write_bytes(b"kept for whoever wants to look")
-    journal.sweep(WORLD, frozenset(named))
+    keep_only(journal, WORLD, frozenset(named))
+    for shelf in journal.files.shelves(WORLD):
+        journal.tidy(WORLD, shelf)
     assert files_of(tmp_path) == sorted([digest.hex(), bad.name])
     assert journal.blob(WORLD, digest) == named[digest]
     journal.close()

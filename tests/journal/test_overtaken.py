@@ -11,7 +11,7 @@ import pytest
 
 from tallystick.errors import TallyError
 from tallystick.journal.base import Append, Head
-from tallystick.journal.collect import Trim, sweep, thin, trim
+from tallystick.journal.collect import Trim, thin
 from tallystick.journal.export import export_bundle
 from tallystick.journal.grace import begun_anew
 from tallystick.journal.imports import verify_export
@@ -21,6 +21,7 @@ from tallystick.journal.verify import verify
 from tests.journal.damage import SPILL, grown
 from tests.kernel.test_fork import child_id, child_rig
 from tests.rig import NODE, WORLD, Rig
+from tests.sweeps import sweep, trim
 from tests.worlds import CREATED, created
 
 

@@ -33,6 +33,7 @@ from tests.journal.test_journal import (
     journal,
     spans,
 )
+from tests.sweeps import keep_only
 
 __all__ = ["journal"]  # the fixture over every implementation
 
@@ -306,9 +307,9 @@ def test_a_sweep_keeps_what_it_must_and_what_is_young(journal: Journal) -> None:
     writer.write(1, blobs={**blob("old"), **blob("kept")})
     writer.write(1, blobs=blob("young"))
     keep = frozenset({digest("kept")})
-    assert journal.sweep(WORLD, keep, before=1) == Swept(1, len(canon.encode("old")))
+    assert keep_only(journal, WORLD, keep, before=1) == Swept(1, len(canon.encode("old")))
     assert dict(journal.blobs(WORLD)).keys() == {digest("kept"), digest("young")}
-    assert journal.sweep(WORLD, keep).blobs == 1
+    assert keep_only(journal, WORLD, keep).blobs == 1
     assert [name for name, _ in journal.blobs(WORLD)] == [digest("kept")]
 
 

@@ -24,6 +24,7 @@ from tallystick.node.worlds import world_at
 from tallystick.values import canon
 from tests.journal.test_journal import lease_of
 from tests.rig import WORLD, Rig
+from tests.sweeps import keep_only
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -146,7 +147,7 @@ def test_large_blobs_are_files(tmp_path: Path) -> None:
     files[0].unlink()
     with pytest.raises(JournalCorrupt):
         journal.blob(WORLD, canon.digest_of(large))
-    assert journal.sweep(WORLD, frozenset({canon.digest_of(small)})) == (1, len(large))
+    assert keep_only(journal, WORLD, frozenset({canon.digest_of(small)})) == (1, len(large))
 
 
 class FailingSync(apsw.VFS):

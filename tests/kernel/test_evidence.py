@@ -18,6 +18,7 @@ from tallystick.modules.python import Outcome, PythonRunner
 from tallystick.node.worlds import marks_of
 from tallystick.values import canon
 from tests.rig import NODE, WORLD, ManualClock, Rig, bundle_of, check, refused
+from tests.sweeps import keep_only
 from tests.worlds import GO, LAB, ask, go, lab_documents, lab_function
 
 CODE = ("t/code@1", "lab")
@@ -102,6 +103,6 @@ def test_a_collection_keeps_what_the_live_world_reads() -> None:
     rig.driver.snapshot()
     kept = marks_of(rig.journal, rig.world, keep=0)
     assert {store.root for store in rig.world.stores().values()} - {EMPTY} <= kept
-    rig.journal.sweep(WORLD, kept)
+    keep_only(rig.journal, WORLD, kept)
     rig.world.nodes._cache.clear()
     assert [rig.state(LAB, name)["log"] for name in names] == [["note"]] * 20

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tallystick.kernel.index import EMPTY
 from tests.kernel.test_store import PATHS, Pinned, root_of
 
-DONE = st.sampled_from(("put", "remove", "strike", "prepare", "take", "promote"))
+DONE = st.sampled_from(("put", "remove", "strike", "prepare", "unprepare", "take", "promote"))
 STEPS = st.lists(st.tuples(DONE, st.sampled_from(PATHS), st.binary(max_size=2)), max_size=40)
 
 
@@ -38,6 +38,8 @@ def test_any_order_of_parts_ends_at_the_same_root(
             assert pinned.store.take(path) == model.pop(path, None)
         elif done == "prepare":
             prepare(pinned, most, least, hurry=hurry)
+        elif done == "unprepare":
+            pinned.store.unprepare()
         elif done == "take":
             pinned.take()
         elif pinned.plans:

@@ -20,6 +20,7 @@ from tests import worlds
 from tests.kernel import mixed
 from tests.kernel.parcels import planned
 from tests.rig import Rig, bundle_of
+from tests.sweeps import keep_only
 from tests.worlds import CREATED, FUNCTIONS, ORDER, created, order_documents
 
 FILE = "t/File@1"
@@ -29,7 +30,7 @@ HASH: dict[str, Any] = {"hash": {}}
 
 def collect(rig: Rig) -> tuple[int, int]:
     """Mark from the live world and sweep; how many blobs went, and their bytes."""
-    return rig.journal.sweep(rig.world.id, marks_of(rig.journal, rig.world))
+    return keep_only(rig.journal, rig.world.id, marks_of(rig.journal, rig.world))
 
 
 def held(rig: Rig) -> dict[bytes, bytes]:

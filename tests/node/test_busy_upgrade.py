@@ -25,6 +25,7 @@ from tallystick.node.proofs import caught_up, prove_on
 from tallystick.node.provers import at_hand
 from tallystick.node.rehearsal import Rehearsal
 from tallystick.testing.sources import built
+from tallystick.values import canon
 from tests.node.test_rehearsal import Worker, running, total
 
 SOURCE = """
@@ -106,6 +107,25 @@ def on_busy(tmp_path: Path, main: Callable[[Node, str, Load], Awaitable[None]]) 
             await main(node, world, load)
 
     asyncio.run(asyncio.wait_for(run(), 240))
+
+
+@pytest.mark.clause("X-19")
+def test_a_switch_that_cannot_be_signed_has_happened_all_the_same(tmp_path: Path) -> None:
+    """06 section 9: the file of checkpoints cannot be written: the switch is durable and told so;
+    `apply` answered an error, and asked again it said that the proposal is over.
+    """
+
+    async def main(node: Node, world: str, _load: Load) -> None:
+        ident = await approved(node, world, NEW)
+        path = node.files.checkpoints
+        path.unlink(missing_ok=True)
+        path.mkdir()
+        asker = Asker("bob", node.clock.sample())
+        made = await node.governing.apply(world, ident, asker)
+        assert (made["status"], made["checkpoint"]) == ("applied", None)
+        assert made["manifest"] == canon.text_of(NEW.manifest_digest)
+
+    on_busy(tmp_path, main)
 
 
 # tidy: one story, told in order.

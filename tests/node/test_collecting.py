@@ -14,6 +14,7 @@ from tallystick.journal.base import Append
 from tallystick.node import collecting
 from tallystick.node.driver import Ticket
 from tallystick.node.node import Node
+from tallystick.node.sweeping import Sweeping
 from tests import orders
 from tests.node.rig import Bank, config, placed, running
 
@@ -93,16 +94,16 @@ def test_what_is_named_between_marking_and_sweep_stays(
             wanted.append(await orphan(node, world, "wanted after all"))
             other = await orphan(node, world, "never wanted")
             await order(node, world, "before")
-            marked = collecting._marked
+            begin = Sweeping.begin
 
-            async def slowly(*given: Any) -> Any:
-                found = await marked(*given)
+            async def slowly(sweeping: Sweeping, older_ns: int) -> Any:
+                found = await begin(sweeping, older_ns)
                 await order(node, world, "meanwhile")
                 return found
 
-            monkeypatch.setattr(collecting, "_marked", slowly)
+            monkeypatch.setattr(Sweeping, "begin", slowly)
             if forgets:
-                monkeypatch.setattr(collecting, "_tail_marks", lambda *_: frozenset())
+                monkeypatch.setattr(Sweeping, "_follow", lambda *_: 0)
             await collecting.collect(node, world, dry_run=False)
             assert not await there(node, world, other)
             assert await there(node, world, wanted[0]) is not forgets

@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import Busy
+from tallystick.errors import BlobLost, Busy
 from tallystick.executors.base import Job, Ok, Outcome
 from tallystick.governance.whatif import read_edits
+from tallystick.kernel.world import World
+from tallystick.model.cells import CellId
 from tallystick.node import collecting
+from tallystick.node import node as node_module
 from tallystick.node.host import close_node, open_node
 from tallystick.node.node import Node
 from tallystick.node.ops import Span
+from tallystick.node.sweeping import Sweeping
 from tallystick.node.worlds import ForkOrder
+from tallystick.values import canon
 from tests import orders
 from tests.node.rig import Bank, config, phase, placed, running
 from tests.node.test_collecting import NONE, order, orphan, there
@@ -128,6 +133,46 @@ def test_a_replay_stands_on_what_is_still_there(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(main(), 240))
 
 
+@pytest.mark.clause("K-44", "K-42")
+@pytest.mark.parametrize("once", [False, True])
+def test_a_past_stands_on_what_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool
+) -> None:
+    """04 section 11: `?at=` beside `gc` said that a blob is lost: the snapshot behind which it
+    began was gone. It is read again. Control: who reads once is told of damage.
+    """
+    if once:
+        monkeypatch.setattr(node_module, "unthinned", lambda _journal, _world, read: read())
+
+    async def main() -> None:
+        async with running(config(tmp_path, retention=NONE), Bank()) as node:
+            world = await node.create("main", orders.bundle())
+            for n in range(60):
+                await order(node, world, f"o-{n}")
+            seq = await node.snapshot(world)
+            for n in range(60, 120):
+                await order(node, world, f"o-{n}")
+            await node.snapshot(world)
+            begun: list[World] = []
+
+            def phases(then: World) -> list[str]:
+                begun.append(then)
+                if len(begun) == 1:
+                    coming = collecting.collect(node, world, dry_run=False)
+                    assert asyncio.run_coroutine_threadsafe(coming, node.loop).result(60)["removed"]
+                cells = [CellId(orders.ORDERS, canon.encode(f"o-{n}")) for n in range(60)]
+                return [canon.decode(then.state_of(then.cell(cell)))["phase"] for cell in cells]
+
+            if once:
+                with pytest.raises(BlobLost):
+                    await node.past(world, seq, phases)
+            else:
+                assert await node.past(world, seq, phases) == ["paid"] * 60
+                assert len(begun) == 2
+
+    asyncio.run(asyncio.wait_for(main(), 240))
+
+
 # tidy: one story, told in order.
 @pytest.mark.clause("K-44")
 @pytest.mark.invariant("I7", "I21")
@@ -150,14 +195,14 @@ def test_what_a_fork_names_between_marking_and_sweep_stays(
             wanted.append(await orphan(node, parent, "wanted after all"))
             await order(node, parent, "before")
             child = await node.fork(ForkOrder(parent, ""), "child")
-            marked = collecting._marked
+            begin = Sweeping.begin
 
-            async def slowly(*given: Any) -> Any:
-                found = await marked(*given)
+            async def slowly(sweeping: Sweeping, older_ns: int) -> Any:
+                found = await begin(sweeping, older_ns)
                 await order(node, child, "meanwhile")
                 return found
 
-            monkeypatch.setattr(collecting, "_marked", slowly)
+            monkeypatch.setattr(Sweeping, "begin", slowly)
             await collecting.collect(node, parent, dry_run=False)
             assert await there(node, child, wanted[0])
 

@@ -13,11 +13,10 @@ from tallystick.errors import BlobLost
 from tallystick.journal.base import Append, Outcome
 from tallystick.journal.staged import EARLY, StagedBlobs
 from tallystick.kernel.machine import submit
-from tallystick.kernel.reach import Marks
 from tallystick.kernel.roots import state_root
 from tallystick.kernel.snapshot import Put, prepare
 from tallystick.kernel.world import World
-from tallystick.node import collecting
+from tallystick.node import collecting, sweeping
 from tallystick.node.driver import Look, Ticket
 from tallystick.node.node import Node
 from tallystick.values import canon
@@ -341,8 +340,8 @@ async def collected(node: Node) -> str:
 
 
 @pytest.mark.clause("K-44")
-def test_collecting_keeps_what_is_prepared(tmp_path: Path) -> None:
-    """ND-26: nothing names it yet, and the next snapshot will."""
+def test_collecting_lets_what_is_prepared_go(tmp_path: Path) -> None:
+    """ND-26: nothing names it yet; it is swept, and the next snapshot prepares it anew."""
 
     async def main() -> None:
         async with running(config(tmp_path, retention=NONE), Bank()) as node:
@@ -358,13 +357,18 @@ def test_collecting_keeps_what_is_prepared(tmp_path: Path) -> None:
 
 @pytest.mark.pure_only
 def test_the_control_finds_it_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ND-26, control: a collector that does not mark what is prepared removes it."""
-    roots: dict[bytes, None] = {}
-    monkeypatch.setattr(Marks, "prepared", lambda _marks, _name, root: roots.update({root: None}))
+    """ND-26, control: a collector that leaves a world with what was prepared takes it away."""
+    roots: list[bytes] = []
+
+    def left(live: World) -> None:
+        roots.extend(store.ahead for store in live.stores().values() if store.ahead is not None)
+
+    monkeypatch.setattr(sweeping, "unprepare", left)
 
     async def main() -> None:
         async with running(config(tmp_path, retention=NONE), Bank()) as node:
             world = await collected(node)
+            assert roots
             assert not all([await there(node, world, root) for root in roots])
             await node.on_kernel(lambda: node.engine.worlds.pop(world))  # it can go no further
 

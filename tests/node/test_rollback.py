@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import TallyError, Unavailable
+from tallystick.errors import NotOwner, TallyError, Unavailable
 from tallystick.executors.base import Job, Ok, Outcome
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.model.records import AliasMoved
 from tallystick.modules.python import PythonRunner
+from tallystick.node import rollback
 from tallystick.node.node import Node
 from tallystick.node.rollback import Order, move_alias, settled_since
 from tallystick.node.worlds import ForkOrder, world_at
@@ -36,6 +37,32 @@ async def forked(node: Node) -> tuple[str, str]:
     assert await node.quiet(old, 60_000)
     new = await node.fork(ForkOrder(old, ""), "orders-b")
     return old, new
+
+
+@pytest.mark.clause("X-08")
+def test_a_target_that_was_removed_meanwhile_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """06 section 11: between the check and the switch it goes: no bare KeyError, nothing moves."""
+    switch = rollback._switch
+
+    async def late(node: Node, order: Order, now: str) -> None:
+        await node.remove(order.to)
+        await switch(node, order, now)
+
+    monkeypatch.setattr(rollback, "_switch", late)
+
+    async def main() -> None:
+        async with running(config(tmp_path), Bank()) as node:
+            old, new = await forked(node)
+            with pytest.raises(NotOwner) as caught:
+                await moved(node, "prod", new)
+            assert caught.value.where["world"] == new
+            assert node.names["prod"] == old
+            await node.one(old, placed(node, "b"))
+            assert await node.quiet(old, 60_000)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 # tidy: one story, there and back.

@@ -24,6 +24,7 @@ from tallystick.values import canon
 from tests.reactions.desk import WS, Desk, look
 from tests.reactions.scenario import at_desk, planted
 from tests.rig import WORLD
+from tests.sweeps import keep_only
 
 PLAIN = """
 reaction: plain
@@ -345,7 +346,7 @@ def test_collecting_garbage_keeps_what_reactions_need(tmp_path: Path) -> None:
             desk.driver.flush()
             desk.pass_ms(1)
         before = len(list(desk.journal.blobs(WORLD)))
-        desk.journal.sweep(WORLD, marks_of(desk.journal, desk.world))
+        keep_only(desk.journal, WORLD, marks_of(desk.journal, desk.world))
         after = len(list(desk.journal.blobs(WORLD)))
         assert after <= before
         root = desk.workspace()["tree"]["blob"]

@@ -337,7 +337,7 @@ VERBS = (
             opt("on", "[WORKFLOW:]VERDICT=ACTION, as diverges=pin", multiple=True),
             PROGRESS,
         ),
-        {"proposal": str, "status": str, "seq": int, "manifest": HASH, "checkpoint": int},
+        {"proposal": str, "status": str, "seq": int, "manifest": HASH, "checkpoint": (int, None)},
     ),
     Verb(
         "gov running",

@@ -32,7 +32,6 @@ from tallystick.kernel.parts import KERNEL, params_digest
 from tallystick.kernel.reach import Marks
 from tallystick.kernel.world import World
 from tallystick.model import records
-from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import IntentDenied, IntentOpened, Record, Stamp
 
@@ -219,15 +218,11 @@ def _activated(blobs: Blobs, sample: Sample, record: records.BundleActivate) -> 
     """The change itself; who proposed and approved it belongs to the recorded history alone."""
     plan = {} if record.plan is None else {r.cell: r for r in plans.rows(record.plan, blobs)}
     planned = {tuple(cell): Planned(row.seq, row.action) for cell, row in plan.items()}
-    marks = Marks(blobs, _no_catalogue)
+    marks = Marks(blobs)
     marks.record(record)
     held = {digest: data for digest in marks.kept if (data := blobs.get(digest)) is not None}
     ids = (record.bundle, record.to, record.from_ or b"")
     return Activate(sample, *ids, held, record.principal, cast("Any", planned))
-
-
-def _no_catalogue(_manifest: bytes) -> Catalogue:
-    raise AssertionError("a change of the manifest names no typed values")
 
 
 Read = Callable[[Blobs, Sample, Any], Any]

@@ -12,7 +12,7 @@ epoch of its writer, and a deposed writer's append fails at the store (I11).
 # tidy: the contract is one page.
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from tallystick.model.frames import FrameHeader, Sealed
@@ -327,6 +327,6 @@ class Journal(Reader, Appender, Protocol):
         """Remove a world and all it owns; refuses one that has forks."""
         ...
 
-    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
-        """Remove blobs that are not to be kept and were added before a sequence."""
+    def discard(self, world: str, blobs: Iterable[bytes], before: int | None = None) -> Swept:
+        """Remove those of these blobs that were added before a sequence."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -64,13 +64,17 @@ class BlobFiles:
             if len(path.name) == 64:
                 yield bytes.fromhex(path.name)
 
-    def tidy(self, world: str, named: Container[bytes]) -> None:
+    def shelves(self, world: str) -> list[Path]:
+        """The folders that hold the files of a world, at most 256."""
+        return sorted((self.folder / world).glob("??"))
+
+    def tidy(self, shelf: Path, is_named: Callable[[bytes], bool]) -> None:
         """Remove what no row names, and what was never finished; damaged ones stay set aside.
 
         Nobody may write meanwhile: a file is there before the row that names it.
         """
-        for path in (self.folder / world).glob("??/*"):
-            stray = len(path.name) == 64 and bytes.fromhex(path.name) not in named
+        for path in list(shelf.iterdir()):
+            stray = len(path.name) == 64 and not is_named(bytes.fromhex(path.name))
             if stray or path.suffix == NEW:
                 path.unlink(missing_ok=True)
 

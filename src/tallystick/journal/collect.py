@@ -7,7 +7,7 @@ has been verified, and a signed checkpoint stands where the journal begins from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tallystick.errors import Conflict, JournalCorrupt, UnknownName
 from tallystick.journal import checkpoints
-from tallystick.journal.base import CheckpointRow, Head, Reader, SnapshotRow, Swept
+from tallystick.journal.base import CheckpointRow, Head, Reader, SnapshotRow
 from tallystick.journal.blob_files import sync_file, sync_folder
 from tallystick.journal.export import export_bundle
 from tallystick.journal.imports import verify_export
@@ -33,12 +33,12 @@ PART: Final = 2_000
 """So many frames go at a time: others wait for some ten milliseconds, and the log stays small."""
 
 
-def marks_of(reader: Reader, world: str, live: Iterable[bytes] = ()) -> frozenset[bytes]:
-    """The digests that must be kept: all that frames, snapshots and `live` index roots name.
+def marks_of(reader: Reader, world: str) -> frozenset[bytes]:
+    """The digests that must be kept: all that frames and snapshots name.
 
     A fork reads its parent's blobs, so what a fork names is kept in the parent too (I7, I21).
     """
-    kept: dict[bytes, None] = {}
+    kept: set[bytes] = set()
     waiting = [world]
     catalogues = Catalogues()
     while waiting:
@@ -53,9 +53,6 @@ def marks_of(reader: Reader, world: str, live: Iterable[bytes] = ()) -> frozense
         for row in rows[:1] if floor else ():
             marks.manifest(_manifest(blobs, row))
         marks.tail(reader.read(name, floor))
-        if name == world:
-            for root in live:
-                marks.index(root)
         kept.update(marks.kept)
         waiting += reader.forks(name)
     return frozenset(kept)
@@ -88,9 +85,9 @@ def _own(journal: Reader, world: str) -> list[SnapshotRow]:
     return [row for row in journal.snapshots(world) if row.seq > begin]
 
 
-def sweep(journal: SqliteJournal, world: str, older_ns: int, live: Iterable[bytes] = ()) -> Swept:
-    """Remove orphans that were added before a time."""
-    return journal.sweep(world, marks_of(journal, world, live), journal.seq_at(world, older_ns))
+def orphans_of(reader: Reader, world: str, kept: Container[bytes]) -> dict[bytes, int]:
+    """The blobs of a world that are not among those that must be kept, each with its size."""
+    return {digest: size for digest, size in reader.blobs(world) if digest not in kept}
 
 
 # ---- trimming -------------------------------------------------------------------------------
@@ -106,29 +103,11 @@ class Trim(NamedTuple):
     now_ns: int
 
 
-class Trimmed(NamedTuple):
-    """Where a journal begins now, and what stands in the archive."""
-
-    base: Head
-    frames: int
-    archive: Path
-    swept: Swept
-
-
-def trim(journal: SqliteJournal, order: Trim, live: Iterable[bytes] = ()) -> Trimmed:
-    """Move the floor of a world up to its newest snapshot below a sequence.
-
-    Refuses without such a snapshot, below a pin, below a fork, and onto an archive that exists.
-    """
-    base, frames = move_floor(journal, archived(journal, order)), 0
-    while gone := journal.drop_below(order.world, PART):
-        frames += gone
-    keep = marks_of(journal, order.world, live)
-    return Trimmed(base, frames, order.archive, journal.sweep(order.world, keep))
-
-
 def archived(reader: Reader, order: Trim) -> Trim:
-    """Put a world that can be trimmed into its archive, verified and synced; refuses as `trim`.
+    """Put a world that can be trimmed into its archive, verified and synced.
+
+    Refuses without a snapshot for a floor, below a pin, below a fork, and onto an archive that is
+    there.
 
     The order as far as it may be followed now: a snapshot that is taken meanwhile is no floor, as
     the archive does not hold all that stands below it.
@@ -141,7 +120,7 @@ def archived(reader: Reader, order: Trim) -> Trim:
 def move_floor(journal: SqliteJournal, order: Trim) -> Head:
     """Let a journal begin at its new floor; the frames below are to be dropped then.
 
-    The order is the one that `archived` gave. Refuses as `trim` what has changed since.
+    The order is the one that `archived` gave. Refuses as that does what has changed since.
     """
     row = _new_floor(journal, order)
     base = _end_of(journal, order.world, row.seq)

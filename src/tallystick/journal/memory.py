@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -187,14 +187,14 @@ class MemoryJournal:
         for at in found:
             rows[at] = rows[at]._replace(pinned=pinned)
 
-    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
-        """Remove blobs that are not to be kept: how many went, and how many bytes."""
+    def discard(self, world: str, blobs: Iterable[bytes], before: int | None = None) -> Swept:
+        """Remove those of these blobs that were added before a sequence."""
         book = self._book(world)
-        gone = [
+        gone = {
             digest
-            for digest in book.blobs
-            if digest not in keep and (before is None or book.added[digest] < before)
-        ]
+            for digest in blobs
+            if digest in book.blobs and (before is None or book.added[digest] < before)
+        }
         size = sum(len(book.blobs[digest]) for digest in gone)
         for digest in gone:
             del book.blobs[digest]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -471,21 +471,22 @@ class SqliteJournal(SqliteReader):
             self._db.execute(tables.BELOW, (self._id(world), most))
             return self._db.changes()
 
-    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
-        """Remove blobs that are not to be kept: how many went, and how many bytes."""
-        number = self._id(world)
-        query = "SELECT hash, size FROM blob WHERE world=? AND added_seq<?"
-        found = self._rows(query, (number, 2**62 if before is None else before))
-        gone = [row for row in found if row[0] not in keep]
+    def discard(self, world: str, blobs: Iterable[bytes], before: int | None = None) -> Swept:
+        """Remove those of these blobs that were added before a sequence."""
+        number, limit = self._id(world), 2**62 if before is None else before
+        gone = [row for each in blobs for row in self._rows(tables.OLDER, (number, each, limit))]
         names = [(number, row[0]) for row in gone]
         with self._atomic():
             self._db.executemany("DELETE FROM blob WHERE world=? AND hash=?", names)
-            # A snapshot whose document is gone can no longer be opened. (One that is not here may
-            # be with a parent: an import has all blobs of a lineage in its oldest world.)
-            self._db.executemany("DELETE FROM snapshot WHERE world=? AND blob=?", names)
-        query = "SELECT hash FROM blob WHERE world=? AND body IS NULL"
-        self.files.tidy(world, frozenset(row[0] for row in self._rows(query, (number,))))
+            self._db.executemany(tables.UNOPENABLE, names)
+        for digest in [row[0] for row in gone if row[2]]:
+            self.files.remove(world, digest)
         return Swept(len(gone), sum(row[1] for row in gone))
+
+    def tidy(self, world: str, shelf: Path) -> None:
+        """Remove the files of one folder that no row names, and what was never finished."""
+        number = self._id(world)
+        self.files.tidy(shelf, lambda name: bool([*self._rows(tables.IS_FILE, (number, name))]))
 
     # ---- other threads ----------------------------------------------------------------------
 

@@ -72,6 +72,11 @@ BELOW: Final = (
     "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN world ON world.id=frame.world"
     " WHERE frame.world=?1 AND frame.last<=world.base_seq ORDER BY frame.seq LIMIT ?2)"
 )
+OLDER: Final = "SELECT hash, size, body IS NULL FROM blob WHERE world=? AND hash=? AND added_seq<?"
+IS_FILE: Final = "SELECT 1 FROM blob WHERE world=? AND hash=? AND body IS NULL"
+# A snapshot whose document is gone can no longer be opened. (One that is not here may be with a
+# parent: an import has all blobs of a lineage in its oldest world.)
+UNOPENABLE: Final = "DELETE FROM snapshot WHERE world=? AND blob=?"
 ALIAS: Final = "INSERT INTO alias VALUES(?1, ?2) ON CONFLICT DO UPDATE SET world=?2"
 DONE: Final = "DELETE FROM work WHERE world=? AND intent=? AND attempt<=?"
 WORK: Final = "INSERT OR REPLACE INTO work VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -18,12 +18,13 @@ EARLY: Final = 12  # of those that nothing names, with a lone frame: each is a p
 class StagedBlobs:
     """The blob store of one live world: staged first, then the journal."""
 
-    __slots__ = ("_early", "_journal", "_staged", "world")
+    __slots__ = ("_early", "_journal", "_noting", "_staged", "world")
 
     def __init__(self, journal: History, world: str) -> None:
         self._journal = journal
         self._staged: dict[bytes, bytes] = {}
         self._early: dict[bytes, bytes] = {}
+        self._noting: list[set[bytes]] = []
         self.world = world
 
     def get(self, digest: bytes) -> bytes | None:
@@ -36,10 +37,24 @@ class StagedBlobs:
     def put(self, digest: bytes, data: bytes) -> None:
         """Stage bytes for the next commit."""
         self._staged[digest] = data
+        for noted in self._noting:
+            noted.add(digest)
 
     def put_early(self, digest: bytes, data: bytes) -> None:
         """Stage bytes for some commit before the one that names them."""
         self._early[digest] = data
+        for noted in self._noting:
+            noted.add(digest)
+
+    def begin_noting(self) -> set[bytes]:
+        """A set to which everything is added that is put from now on, for who looks for orphans."""
+        noted: set[bytes] = set()
+        self._noting.append(noted)
+        return noted
+
+    def end_noting(self, noted: set[bytes]) -> None:
+        """Let a set of `begin_noting` be as it is."""
+        self._noting = [each for each in self._noting if each is not noted]
 
     def waiting(self) -> int:
         """How many wait for a commit, or for the end of one."""

@@ -39,15 +39,23 @@ _HASH_TEXT: Final = 71
 
 CatalogueOf = Callable[[bytes], Catalogue]
 
+# What a blob was met as. Each role is followed in its own way: whoever can name a digest in a value
+# must not hide from the mark what stands below a node of an index.
+_NAMED: Final = 1
+_NODE: Final = 2
+_MANIFEST: Final = 4
+_SNAPSHOT: Final = 8
+
 
 class Marks:
-    """The digests that must be kept; each is visited once."""
+    """The digests that must be kept; each is followed once in each of its roles."""
 
-    def __init__(self, blobs: Blobs, catalogue_of: CatalogueOf) -> None:
+    def __init__(self, blobs: Blobs, catalogue_of: CatalogueOf | None = None) -> None:
+        """Without catalogues every hash in a value is taken for a name, of whatever schema it is."""
         self._blobs = blobs
         self._catalogue_of = catalogue_of
         self._manifest = EMPTY
-        self.kept: dict[bytes, None] = {}
+        self.kept: dict[bytes, int] = {}
 
     def digests(self) -> frozenset[bytes]:
         """All that was marked."""
@@ -57,7 +65,7 @@ class Marks:
 
     def snapshot(self, digest: bytes) -> None:
         """Everything that a pinned snapshot reaches."""
-        if not self._new(digest):
+        if not self._new(digest, _SNAPSHOT):
             return
         raw = large.decode(read_blob(self._blobs, digest))
         for *held, _votes, end, _code in raw.get("governance", {}).get("proposals", {}).values():
@@ -72,11 +80,6 @@ class Marks:
         if root != EMPTY:
             self._trie(root, lambda _value: None)
 
-    def prepared(self, name: str, root: bytes) -> None:
-        """What the next snapshot of a store will name."""
-        if root != EMPTY:
-            self._trie(root, self._leaf_marker(name))
-
     def tail(self, frames: Iterable[Sealed]) -> None:
         """Everything that journal frames name."""
         for frame in frames:
@@ -86,7 +89,7 @@ class Marks:
     def manifest(self, digest: bytes) -> None:
         """A manifest, its definitions and its artifacts."""
         self._manifest = digest
-        if not self._new(digest):
+        if not self._new(digest, _MANIFEST):
             return
         self._texts(canon.decode(read_blob(self._blobs, digest)))
 
@@ -139,7 +142,7 @@ class Marks:
     # ---- tries ------------------------------------------------------------------------------
 
     def _trie(self, digest: bytes, leaf: Callable[[bytes], None]) -> None:
-        if not self._new(digest):
+        if not self._new(digest, _NODE):
             return
         node = parse_node(read_blob(self._blobs, digest))
         if isinstance(node, Branch):
@@ -194,14 +197,20 @@ class Marks:
     def _state(self, workflow: str, inline: bytes | None, digest: bytes | None) -> None:
         """A state that stands inline or by digest: both name what they hold."""
         self._any(digest)
-        known = self._catalogue_of(self._manifest).workflows.get(workflow)
+        known = None
+        if self._catalogue_of is not None:
+            known = self._catalogue_of(self._manifest).workflows.get(workflow)
         data = inline if inline is not None else self._read(digest)
         if data is not None:
             self._hashes(None if known is None else known.state, data)
 
     def _typed(self, schema: str, data: bytes | None) -> None:
-        if data is not None:
-            self._hashes(self._catalogue_of(self._manifest).schemas.get(schema), data)
+        if data is None:
+            return
+        known = None
+        if self._catalogue_of is not None:
+            known = self._catalogue_of(self._manifest).schemas.get(schema)
+        self._hashes(known, data)
 
     def _hashes(self, schema: Schema | None, data: bytes) -> None:
         """The typed hashes of a document; all that look like one where it is of another schema.
@@ -247,7 +256,7 @@ class Marks:
 
     def _any(self, digest: bytes | None) -> None:
         """Mark a blob; follow it when it is an edge or a definition."""
-        if digest is None or not self._new(digest):
+        if digest is None or not self._new(digest, _NAMED):
             return
         data = self._blobs.get(digest)
         if data is None or not data.startswith(canon.PREFIX):
@@ -270,8 +279,9 @@ class Marks:
             if type(row) is list and len(row) == 3 and row[1] == "d" and type(row[2]) is bytes:
                 self._any(row[2])
 
-    def _new(self, digest: bytes) -> bool:
-        if digest in self.kept:
+    def _new(self, digest: bytes, role: int) -> bool:
+        roles = self.kept.get(digest, 0)
+        if roles & role:
             return False
-        self.kept[digest] = None
+        self.kept[digest] = roles | role
         return True

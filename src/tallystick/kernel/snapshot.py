@@ -98,6 +98,12 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
     return False
 
 
+def unprepare(world: World) -> None:
+    """Let go what of the next snapshot was prepared: nothing names it, and nothing will."""
+    for store in world.stores().values():
+        store.unprepare()
+
+
 def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
     roots: dict[str, bytes] = {}

@@ -243,6 +243,13 @@ class Store(Generic[T]):
         merged.update(dict.fromkeys(keys))
         return made
 
+    def unprepare(self) -> None:
+        """Let what was merged into `ahead` go: the next snapshot merges it anew."""
+        self.ahead = None
+        self._merged.clear()
+        self._round.clear()
+        self._rounds = 0
+
     @property
     def filter_bytes(self) -> int:
         """What the filter before the index takes."""
@@ -265,10 +272,8 @@ class Store(Generic[T]):
         if self._touched is None:
             self.mark(seq)  # what is touched before it is cleaned is dirty
         self.root = root
-        self._absent = self.ahead = None
-        self._merged.clear()
-        self._round.clear()
-        self._rounds = 0
+        self._absent = None
+        self.unprepare()
         self._clean_keys, self._clean_seq = keys[::-1], seq
         self._forget_touched()
 

@@ -22,6 +22,7 @@ from tallystick.values import canon
 from tallystick.values.schema import compile_schema
 
 EFFECT: Final = "sys/human.ask@1"
+NAME: Final = "human"  # by which settings enable it
 AGAIN_NS: Final = 200_000_000  # between two tries to end an ask
 EXPIRED: Final = Failed("timeout", "ask.expired", "nobody answered in time")
 
@@ -98,13 +99,15 @@ class Asks:
         It is in the journal and in every list, so whoever sees it may answer it.
         """
         blobs = self._node.hosted(world, look=True).driver.blobs
-        routes = self._node.config.executors.routes
+        settings = self._node.config.executors
 
         def look(held: World) -> Published | None:
             found = held.intents.get(intent)
             if found is None or found.hold is not None or found.record.effect != EFFECT:
                 return None
-            if EFFECT in routes or found.record.executor in routes:
+            if NAME not in settings.enabled:
+                return None  # nobody is asked here
+            if EFFECT in settings.routes or found.record.executor in settings.routes:
                 return None  # others answer it
             return job_of(held, blobs, intent, found)
 

@@ -87,8 +87,13 @@ class LlmExecutor:
 
 
 @dataclass(frozen=True, slots=True)
+class HumanExecutor:
+    """`[executors.human]`: people have no slots, and an open ask outlives every start."""
+
+
+@dataclass(frozen=True, slots=True)
 class OtherExecutor:
-    """`[executors.human]`, `[executors.telemetry]`."""
+    """`[executors.telemetry]`."""
 
     slots: int = from_one(1_000)
     on_restart: str = "repeat"
@@ -112,7 +117,7 @@ EXECUTORS: Final[Mapping[str, type]] = MappingProxyType(
         "python": ShellExecutor,
         "sql": SqlExecutor,
         "llm": LlmExecutor,
-        "human": OtherExecutor,
+        "human": HumanExecutor,
         "telemetry": OtherExecutor,
         "playbook": PlaybookExecutor,
     }

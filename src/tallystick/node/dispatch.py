@@ -140,6 +140,7 @@ class Dispatch:
     def route(self, name: str, to: str) -> None:
         """Let what asks for a name be performed by the executor that serves another one."""
         self._lanes[name] = self._lanes[to]
+        self._takers.pop(name, None)  # whoever would take it otherwise
 
     def fails_at_restart(self, name: Deferred) -> bool:
         """True when an intent of unknown fate is settled instead of attempted again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tallystick.errors import TallyError
+from tallystick.errors import DiskFull, TallyError, Unavailable
 from tallystick.journal import checkpoints
 from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.checkpoints import Stand
@@ -149,6 +149,18 @@ class Duties:
         """Up to where the last checkpoint of a world reaches."""
         rows = await self._node.read(lambda reader: reader.checkpoints(world))
         return rows[-1].seq if rows else 0
+
+    async def signed(self, world: str) -> int | None:
+        """Sign where a world stands behind something that is durable; None, and a line, when not.
+
+        Who did it must not be told that it failed.
+        """
+        try:
+            return (await self.checkpoint(world)).seq
+        except (DiskFull, Unavailable) as why:
+            text = f"no checkpoint stands behind it: {why.message}"
+            self._node.log.say("warning", "node.unsigned", text, world=world)
+            return None
 
     async def checkpoint(self, world: str, stood: Standing | None = None) -> CheckpointRow:
         """Sign where a world stands, or stood, keep it in the journal and beside it.

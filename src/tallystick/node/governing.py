@@ -254,14 +254,14 @@ class Governing:
         return await self.applied(world, ident, answer.seq)
 
     async def applied(self, world: str, ident: str, seq: int) -> dict[str, Any]:
-        """What is told of a switch; a checkpoint stands behind it by then."""
-        row = await self._node.duties.checkpoint(world)
+        """What is told of a switch; a checkpoint stands behind it by then, if there is room."""
+        signed = await self._node.duties.signed(world)
         return {
             "proposal": ident,
             "status": "applied",
             "seq": seq,
-            "manifest": canon.text_of(row.manifest),
-            "checkpoint": row.seq,
+            "manifest": canon.text_of(await self._node.look(world, _manifest)),
+            "checkpoint": signed,
         }
 
     @asynccontextmanager

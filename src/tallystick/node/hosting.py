@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tallystick.journal.base import Head
+from tallystick.journal.base import Head, Reader
 from tallystick.journal.staged import StagedBlobs
 from tallystick.kernel.index import Blobs
 from tallystick.kernel.restore import restored
-from tallystick.kernel.world import Settings
+from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.modules.runners import Runners
 from tallystick.node.clock import AheadClock, Clock, SystemClock
@@ -40,6 +40,10 @@ class Hosting(NamedTuple):
     settings: Settings
     clock: SystemClock
     node_key: bytes
+
+    def at(self, reader: Reader, world: str, runner: Runner, seq: int) -> World:
+        """A world as it was at a sequence; called on the thread of its reader."""
+        return world_at(reader, world, runner, seq=seq, settings=self.settings)
 
     def open(self, world: str, backup: str | None = None, *, look: bool = False) -> Hosted:
         """Open a world of the journal; becomes its only writer, unless it only came to `look`.

@@ -54,7 +54,7 @@ from tallystick.node.outlet import Parcel, told_of
 from tallystick.node.reading import Reading
 from tallystick.node.shares import Shares
 from tallystick.node.wasm_cache import Vouched
-from tallystick.node.worlds import ForkOrder, NewWorld, drop_unfinished, own, world_at
+from tallystick.node.worlds import ForkOrder, NewWorld, drop_unfinished, own, unthinned
 from tallystick.node.writer import Writer
 from tallystick.values.names import is_field, is_uuid, nearest
 from tallystick.views.waiting import Serving
@@ -279,7 +279,9 @@ class Node:
 
         def fold(reader: Reader) -> T:
             runner = self.hosted(world, look=True).driver.world.runner
-            return ask(world_at(reader, world, runner, seq=seq, settings=self.hosting.settings))
+            return unthinned(
+                reader, world, lambda: ask(self.hosting.at(reader, world, runner, seq))
+            )
 
         return await self.read(fold)
 

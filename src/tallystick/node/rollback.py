@@ -103,7 +103,7 @@ def _moved(node: Node, order: Order, now: str) -> bool:
     engine = node.engine
     if not engine.together([], lambda _: []):
         return False  # a commit is on its way: nothing may be staged for this one yet
-    worlds = [engine.worlds[now], engine.worlds[order.to]]
+    worlds = [node.hosted(now, look=True), node.hosted(order.to, look=True)]
     for hosted in worlds:
         given = MoveAlias(order.sample, order.alias, order.to, order.principal, now)
         hosted.driver.handle(Ticket(given))

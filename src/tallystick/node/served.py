@@ -30,7 +30,8 @@ def serve_executors(node: Node, ports: ExecutorPorts, given: Sequence[Executor])
     for name, executor in named.items():
         on_restart = str(settings.of(name).get("on_restart", "repeat"))
         dispatch.serve(executor, (name,), on_restart)
-    dispatch.divert(asks.EFFECT, node.asks.take)
+    if asks.NAME in settings.enabled:
+        dispatch.divert(asks.EFFECT, node.asks.take)
     for effect in inworld.EFFECTS:
         dispatch.divert(effect, node.inworld.take)
     dispatch.on_settled += [node.outside.settled, node.asks.settled, node.work.settled]

@@ -5,9 +5,10 @@ Each of these is a short dance between the journal and the kernel; the driver do
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
-from tallystick.errors import DiskFull, NotOwner, UnknownName
+from tallystick.errors import BlobLost, DiskFull, NotOwner, UnknownName
 from tallystick.governance.whatif import Edit
 from tallystick.journal.base import Appender, Head, Held, History, Journal
 from tallystick.journal.lineage import is_unfinished
@@ -19,6 +20,8 @@ from tallystick.kernel.replay import open_world
 from tallystick.kernel.world import Settings, World
 from tallystick.model.abi import Runner
 from tallystick.node.driver import Driver, Ports
+
+T = TypeVar("T")
 
 
 class NewWorld(NamedTuple):
@@ -107,6 +110,17 @@ def world_at(
     return world
 
 
+def unthinned(journal: History, world_id: str, read: Callable[[], T]) -> T:
+    """What is read of a past; read again where its snapshot was thinned out and swept meanwhile."""
+    while True:
+        before = journal.snapshots(world_id)
+        try:
+            return read()
+        except BlobLost:
+            if journal.snapshots(world_id) == before:
+                raise
+
+
 def _no_seq(seq: int, head: int) -> UnknownName:
     return UnknownName(
         f"the journal has no sequence {seq}",
@@ -178,7 +192,7 @@ def fork_world(
 
 def marks_of(journal: History, world: World, keep: int = 1) -> frozenset[bytes]:
     """The digests that a collection must keep: newest and pinned snapshots, frames, the live."""
-    kept: dict[bytes, None] = {}
+    kept: set[bytes] = set()
     waiting = [world.id]
     while waiting:
         name = waiting.pop()

@@ -116,7 +116,10 @@ class Acts:
         driver, sim = self._driver(), self.sim
         keep = marks_of(sim.journal, driver.world)
         sim.points.at("gc.marked")
-        sim.journal.sweep(driver.world.id, keep)
+        world = driver.world.id
+        sim.journal.discard(
+            world, [name for name, _ in sim.journal.blobs(world) if name not in keep]
+        )
         self.swept = True
         sim.points.at("gc.swept")
         sim.trail.check_I21(sim.journal)

@@ -10,7 +10,7 @@ and is not: that is why a node must never go on (D15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -117,9 +117,13 @@ class SimJournal:
         """Rows of leases as the node sees them."""
         return self._view.work(world)
 
-    def sweep(self, world: str, keep: frozenset[bytes], before: int | None = None) -> Swept:
-        """Remove blobs that are not kept."""
-        return self._view.sweep(world, keep, before)
+    def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
+        """Blobs as the node sees them."""
+        return self._view.blobs(world)
+
+    def discard(self, world: str, blobs: Iterable[bytes], before: int | None = None) -> Swept:
+        """Remove these blobs."""
+        return self._view.discard(world, blobs, before)
 
     # ---- what happens to disks --------------------------------------------------------------
 
