@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallystick.kernel.index import EMPTY, NO_HINT, Branch, Leaf, Nodes, branch_bytes, leaf_bytes
 from tallystick.model.tuples import make
@@ -36,6 +36,7 @@ def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> 
 
 
 Items = list[tuple[str, bytes | None]]
+_NONE: Final = ("", b"")  # no leaf
 
 
 class _Change:
@@ -64,7 +65,8 @@ class _Change:
                 return ref
             kept.append((leaf.path, leaf.value))
             kept.sort()
-        elif kept == [(leaf.path, leaf.value)]:
+            return self._built(kept, at, (leaf.path, ref))
+        if kept == [(leaf.path, leaf.value)]:
             return ref
         return self._built(kept, at)
 
@@ -123,12 +125,14 @@ class _Change:
         way = "0123456789abcdef"[branch.bits.bit_length() - 1]
         return self._store(Branch(branch.skip + way + only.skip, only.bits, only.joined))
 
-    def _built(self, items: Items, at: int) -> bytes | None:
-        """A fresh subtree of writes, sorted by path."""
+    def _built(self, items: Items, at: int, known: tuple[str, bytes] = _NONE) -> bytes | None:
+        """A fresh subtree of writes, sorted by path; the leaf of one of them may be there already."""
         if not items:
             return None
         first, value = items[0]
         if len(items) == 1:
+            if first == known[0]:
+                return known[1]
             assert value is not None, "only writes are built"
             return self._store_leaf(bytes.fromhex(first), value)
         last = items[-1][0]
@@ -138,7 +142,7 @@ class _Change:
         bits = 0
         refs: list[bytes] = []
         for way, group in _groups(first[at:stop], items, at).items():
-            ref = self._built(group, stop + 1)
+            ref = self._built(group, stop + 1, known)
             assert ref is not None, "a group holds a write"
             bits |= 1 << way
             refs.append(ref)

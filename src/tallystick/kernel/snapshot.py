@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt, NotQuiescent
 from tallystick.kernel.draft import Answer, Draft, Frame
@@ -21,6 +21,7 @@ from tallystick.kernel.leaves import read_blob
 from tallystick.kernel.levels import Levels
 from tallystick.kernel.proposals import Proposals
 from tallystick.kernel.roots import governance_value, keys_value, root_of, state_root_of
+from tallystick.kernel.store import Store
 from tallystick.kernel.world import Settings, Trust, World
 from tallystick.model.abi import Runner
 from tallystick.model.records import Noted, SnapshotTaken
@@ -88,7 +89,8 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
     """
     if clean(world, most * _CLEANED if hurry else most):
         return True  # else it would be written once more
-    for store in world.stores().values():
+    # The one that lacks most: while a large one goes round, small ones gather more.
+    for store in sorted(world.stores().values(), key=_unprepared, reverse=True):
         made = store.prepare(most, least, hurry=hurry)
         if made is not None:
             for digest, data in made.nodes.items():
@@ -96,6 +98,10 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
             world.nodes.keep(made.branches)
             return True
     return False
+
+
+def _unprepared(store: Store[Any]) -> int:
+    return store.unprepared
 
 
 def unprepare(world: World) -> None:

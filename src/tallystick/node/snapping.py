@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tallystick.errors import JournalCorrupt
+from tallystick.journal.staged import EARLY
 from tallystick.kernel.inputs import TakeSnapshot
 from tallystick.kernel.snapshot import clean
 from tallystick.node.driver import CLEANED, Driver, Ticket
@@ -23,6 +24,7 @@ from tallystick.node.hosted import Hosted
 from tallystick.node.writer import Rhythm
 
 _LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
+_LATE: Final = 6  # so often it doubles while a snapshot is due
 _SHARED: Final = 8  # so many entries at a time while another world is busy: it waits for each part
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
 
@@ -82,26 +84,37 @@ class Snapping:
             if clean(hosted.driver.world, CLEANED):
                 continue
             rested = hosted.parts_after_ns <= now_ns
-            near = rested and hosted.lacks(self._rhythm.snapshot_every // 2)
-            if near and self._hands.may(hosted):
-                self._prepared(hosted, self._rhythm.prepared)
+            if rested and hosted.lacks(1) and self._hands.may(hosted):
+                self._prepared(hosted)
 
     def take(self, hosted: Hosted) -> bool:
         """Take a snapshot, or do a part of it: whole in one commit it would hold up everybody."""
-        if self._prepared(hosted, _LEAST):
+        if self._prepared(hosted):
             return False
         driver = hosted.driver
         if self._hands.handled(driver, Ticket(TakeSnapshot(driver.clock.sample()))):
             hosted.snapped = driver.world.seq
         return True
 
-    def _prepared(self, hosted: Hosted, least: int) -> bool:
+    def _least(self, hosted: Hosted) -> int:
+        """How many entries of a store make a round worth its branches.
+
+        A few entries share hardly one, so before a snapshot is due there are only large rounds.
+        Then they end with few left, which are merged in its commit; with more, the later it is.
+        """
+        every = self._rhythm.snapshot_every
+        halves = 2 * (hosted.driver.world.seq - hosted.snapped) // every
+        return max(_LEAST, every // 16) if halves < 2 else _LEAST << min(halves - 2, _LATE)
+
+    def _prepared(self, hosted: Hosted) -> bool:
         """Do the next part of a snapshot; False when there is none."""
         try:
             due = hosted.behind(self._rhythm.snapshot_every)
+            times = (hosted.driver.world.seq - hosted.snapped) // self._rhythm.snapshot_every
+            hosted.driver.blobs.most_early = EARLY * (1 + times)
             late = hosted.driver.world.seq - hosted.snapped
             hurry = late // self._overdue(hosted) if self.overdue(hosted) else 0
-            return hosted.prepared(self._part(), least, due=due, hurry=hurry)
+            return hosted.prepared(self._part(), self._least(hosted), due=due, hurry=hurry)
         except JournalCorrupt as why:
             self._hands.stop(hosted.driver, why)
             return True
