@@ -228,3 +228,18 @@ def test_old_branches_leave_the_cache_as_new_ones_come() -> None:
     for digest in new[:50]:
         nodes.keep({digest: Branch("", 3, bytes(68))})
     assert list(nodes._cache) == new[:50]
+
+
+def test_a_leaf_that_gets_a_neighbour_is_not_written_again() -> None:
+    """11 section 4: a third of all leaves were written a second time, each a page of the log."""
+    trie = Trie()
+    first, second = bytes(30) + b"ab", bytes(30) + b"cd"
+    trie.apply({first: b"one"})
+    held = trie.root
+    assert trie.apply({second: b"two"}) == 2, "the new leaf, and the branch above both"
+    node = trie.nodes.load(trie.root)
+    assert isinstance(node, Branch)
+    assert node.joined.startswith(held + first[-2:])
+    assert trie.content() == {first: b"one", second: b"two"}
+    trie.apply({second: None})
+    assert trie.root == held

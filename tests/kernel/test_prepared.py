@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallystick.kernel import snapshot
 from tallystick.kernel.index import EMPTY
+from tests.kernel import mixed
 from tests.kernel.test_store import PATHS, Pinned, root_of
 
 DONE = st.sampled_from(("put", "remove", "strike", "prepare", "unprepare", "take", "promote"))
@@ -108,3 +112,18 @@ def test_few_entries_wait_for_the_snapshot() -> None:
         pinned.store.put(path, b"old")
     assert not prepare(pinned, 4, 4)
     assert prepare(pinned, 4, 3)
+
+
+def test_a_round_goes_before_what_gathers_meanwhile() -> None:
+    """11 section 4: the store that comes first had a small round after every part of a large one
+    in another store; small rounds share hardly a branch, and wrote half as many nodes again.
+    """
+    rig = mixed.mixed_rig()
+    mixed.play(rig)
+    stores = rig.world.stores()
+    done: list[str] = []
+    while snapshot.prepare(rig.world, 1, 1, rig.driver.blobs.put):
+        (name,) = [name for name, each in stores.items() if each._round] or [""]
+        done.append(name)
+    rounds = [name for name, _ in groupby(done) if name]
+    assert len(rounds) == len(set(rounds)) > 1, "no round is broken off for another"

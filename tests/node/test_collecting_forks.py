@@ -11,7 +11,6 @@ import pytest
 from tallystick.errors import BlobLost, Busy
 from tallystick.executors.base import Job, Ok, Outcome
 from tallystick.governance.whatif import read_edits
-from tallystick.kernel.world import World
 from tallystick.model.cells import CellId
 from tallystick.node import collecting
 from tallystick.node import node as node_module
@@ -153,9 +152,9 @@ def test_a_past_stands_on_what_is_still_there(
             for n in range(60, 120):
                 await order(node, world, f"o-{n}")
             await node.snapshot(world)
-            begun: list[World] = []
+            begun: list[Any] = []
 
-            def phases(then: World) -> list[str]:
+            def phases(then: Any) -> list[str]:
                 begun.append(then)
                 if len(begun) == 1:
                     coming = collecting.collect(node, world, dry_run=False)

@@ -89,7 +89,7 @@ async def largest(folder: Path, *, whole: bool) -> int:
         snaps = node.engine._snaps
         snaps._rhythm = snaps._rhythm._replace(prepared=4)
         if whole:
-            snaps._prepared = lambda hosted, least: False  # type: ignore[method-assign]  # the defect
+            snaps._prepared = lambda hosted: False  # type: ignore[method-assign]  # the defect
         counts: list[int] = []
         append = node.journal.append
 
@@ -309,9 +309,10 @@ def test_lost_bytes_met_while_preparing_stop_one_world(
     async def main() -> None:
         settings = config(tmp_path, node={"snapshot_every": 200})
         async with running(settings, Bank()) as node:
-            hurt[0] = await node.create("main", orders.bundle())
+            world = await node.create("main", orders.bundle())
             other = await node.create("other", orders.bundle())
-            hurt[1] = canon.text_of(await orphan(node, hurt[0], "there again"))
+            hurt[1] = canon.text_of(await orphan(node, world, "there again"))
+            hurt[0] = world
             number = 0
             while not lost:
                 await send(node, hurt[0], number, 10)

@@ -12,20 +12,20 @@ from typing import Final
 
 from tallystick.journal.base import History
 
-EARLY: Final = 12  # of those that nothing names, with a lone frame: each is a page of the log
+EARLY: Final = 12  # of those that nothing names, at the least: each is a page of the log
 
 
 class StagedBlobs:
     """The blob store of one live world: staged first, then the journal."""
 
-    __slots__ = ("_early", "_journal", "_noting", "_staged", "most_early", "world")
+    __slots__ = ("_early", "_journal", "_noting", "_staged", "along", "world")
 
     def __init__(self, journal: History, world: str) -> None:
         self._journal = journal
         self._staged: dict[bytes, bytes] = {}
         self._early: dict[bytes, bytes] = {}
         self._noting: list[set[bytes]] = []
-        self.most_early = EARLY  # so many go with a lone frame
+        self.along = EARLY  # so many early ones go along with a lone frame
         self.world = world
 
     def get(self, digest: bytes) -> bytes | None:
@@ -67,7 +67,7 @@ class StagedBlobs:
         A few of those that were put early go with it; all go with a snapshot, which names them.
         """
         early = self._early.items()
-        some = early if whole else islice(early, max(self.most_early, frames))
+        some = early if whole else islice(early, max(self.along, frames))
         return {**dict(some), **self._staged}
 
     def forget(self, digests: dict[bytes, bytes]) -> None:

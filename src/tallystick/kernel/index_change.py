@@ -65,7 +65,8 @@ class _Change:
                 return ref
             kept.append((leaf.path, leaf.value))
             kept.sort()
-            return self._built(kept, at, (leaf.path, ref))
+            hint = bytes.fromhex(leaf.path[-4:])  # a leaf that was the root had none
+            return self._built(kept, at, (leaf.path, ref[:32] + hint))
         if kept == [(leaf.path, leaf.value)]:
             return ref
         return self._built(kept, at)
@@ -126,7 +127,7 @@ class _Change:
         return self._store(Branch(branch.skip + way + only.skip, only.bits, only.joined))
 
     def _built(self, items: Items, at: int, known: tuple[str, bytes] = _NONE) -> bytes | None:
-        """A fresh subtree of writes, sorted by path; the leaf of one of them may be there already."""
+        """A fresh subtree of writes, sorted by path; the leaf of one may be there already."""
         if not items:
             return None
         first, value = items[0]

@@ -26,7 +26,7 @@ from tallystick.kernel.presence import Presence
 T = TypeVar("T")
 CHUNK: Final = 256  # of a calendar are loaded at a time; nobody is served meanwhile
 _CHUNKS: Final = 4  # and so many times that are kept over a snapshot
-_ROUND: Final = 2**62
+_ROUND: Final = 2**62  # more than any number of entries
 ROUNDS: Final = 2  # in a hurry, before each has to be at most half of the one before
 
 Encode = Callable[[T, dict[bytes, bytes]], bytes]
@@ -253,9 +253,9 @@ class Store(Generic[T]):
 
     @property
     def unprepared(self) -> int:
-        """How many entries the next snapshot lacks; more than any number while a round goes on.
+        """How many entries the next snapshot lacks; more than anybody while a round goes on.
 
-        A round goes over all that is dirty in order of path. A small one shares hardly a branch.
+        A round goes over all that is dirty in order of path; a small one shares hardly a branch.
         """
         return _ROUND if self._round else len(self.delta) - len(self._merged)
 

@@ -3,9 +3,11 @@
 Theory of operation.
 A snapshot is due so many records behind the last one and is taken in a calm moment; one that is
 overdue waits for none.
-In the second half of its interval it is prepared part by part while commits sync.
-A rest follows each part, so that whoever asks meets one part and not all of them, and little is
-left to merge when its record comes.
+It is prepared part by part while commits sync, in rounds over all that is dirty: large ones first,
+then smaller ones until little is left to merge when its record comes.
+A rest follows each part, so that whoever asks meets one part and not all of them.
+The later it is, the more of its nodes go along with each commit: a snapshot that falls behind would
+have to be done in haste at last, while everybody waits.
 Called on the kernel's thread alone.
 """
 
@@ -24,6 +26,9 @@ from tallystick.node.hosted import Hosted
 from tallystick.node.writer import Rhythm
 
 _LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
+_LARGE: Final = (
+    16  # and before it is due, this part of as many as there are records in its interval
+)
 _LATE: Final = 6  # so often it doubles while a snapshot is due
 _SHARED: Final = 8  # so many entries at a time while another world is busy: it waits for each part
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
@@ -96,25 +101,14 @@ class Snapping:
             hosted.snapped = driver.world.seq
         return True
 
-    def _least(self, hosted: Hosted) -> int:
-        """How many entries of a store make a round worth its branches.
-
-        A few entries share hardly one, so before a snapshot is due there are only large rounds.
-        Then they end with few left, which are merged in its commit; with more, the later it is.
-        """
-        every = self._rhythm.snapshot_every
-        halves = 2 * (hosted.driver.world.seq - hosted.snapped) // every
-        return max(_LEAST, every // 16) if halves < 2 else _LEAST << min(halves - 2, _LATE)
-
     def _prepared(self, hosted: Hosted) -> bool:
         """Do the next part of a snapshot; False when there is none."""
+        behind, every = hosted.driver.world.seq - hosted.snapped, self._rhythm.snapshot_every
+        hosted.driver.blobs.along = EARLY * (1 + behind // every)
+        hurry = behind // self._overdue(hosted) if self.overdue(hosted) else 0
+        due = hosted.behind(every)
         try:
-            due = hosted.behind(self._rhythm.snapshot_every)
-            times = (hosted.driver.world.seq - hosted.snapped) // self._rhythm.snapshot_every
-            hosted.driver.blobs.most_early = EARLY * (1 + times)
-            late = hosted.driver.world.seq - hosted.snapped
-            hurry = late // self._overdue(hosted) if self.overdue(hosted) else 0
-            return hosted.prepared(self._part(), self._least(hosted), due=due, hurry=hurry)
+            return hosted.prepared(self._part(), least(behind, every), due=due, hurry=hurry)
         except JournalCorrupt as why:
             self._hands.stop(hosted.driver, why)
             return True
@@ -124,3 +118,13 @@ class Snapping:
         now_ns = time.monotonic_ns()
         busy = sum(now_ns - each.busy_ns < _BUSY_NS for each in self._worlds.values())
         return self._rhythm.prepared if busy <= 1 else _SHARED
+
+
+def least(behind: int, every: int) -> int:
+    """How many entries of a store make a round worth its branches.
+
+    A few share hardly one, so before a snapshot is due there are only large rounds.
+    Then they have to end, with few left that are merged in its commit; with more, the later it is.
+    """
+    halves = 2 * behind // every
+    return max(_LEAST, every // _LARGE) if halves < 2 else _LEAST << min(halves - 2, _LATE)
