@@ -26,9 +26,7 @@ from tallystick.node.hosted import Hosted
 from tallystick.node.writer import Rhythm
 
 _LEAST: Final = 16  # entries of a store that are merged before a snapshot rather than with it
-_LARGE: Final = (
-    16  # and before it is due, this part of as many as there are records in its interval
-)
+_LARGE: Final = 16  # records between two snapshots for each of a round, before one is due
 _LATE: Final = 6  # so often it doubles while a snapshot is due
 _SHARED: Final = 8  # so many entries at a time while another world is busy: it waits for each part
 _BUSY_NS: Final = 1_000_000_000  # so long after its last record a world counts as busy
