@@ -132,6 +132,7 @@ def test_a_replay_stands_on_what_is_still_there(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(main(), 240))
 
 
+# tidy: one story, told in order.
 @pytest.mark.clause("K-44", "K-42")
 @pytest.mark.parametrize("once", [False, True])
 def test_a_past_stands_on_what_is_still_there(

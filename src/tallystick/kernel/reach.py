@@ -51,7 +51,7 @@ class Marks:
     """The digests that must be kept; each is followed once in each of its roles."""
 
     def __init__(self, blobs: Blobs, catalogue_of: CatalogueOf | None = None) -> None:
-        """Without catalogues every hash in a value is taken for a name, of whatever schema it is."""
+        """Without catalogues every hash in a value is a name, of whatever schema it is."""
         self._blobs = blobs
         self._catalogue_of = catalogue_of
         self._manifest = EMPTY

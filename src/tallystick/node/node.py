@@ -278,10 +278,8 @@ class Node:
         """Ask the world as it was at a sequence; folded in a worker thread."""
 
         def fold(reader: Reader) -> T:
-            runner = self.hosted(world, look=True).driver.world.runner
-            return unthinned(
-                reader, world, lambda: ask(self.hosting.at(reader, world, runner, seq))
-            )
+            own = self.hosted(world, look=True).driver.world.runner
+            return unthinned(reader, world, lambda: ask(self.hosting.at(reader, world, own, seq)))
 
         return await self.read(fold)
 
