@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,9 +119,11 @@ def test_a_round_goes_before_what_gathers_meanwhile() -> None:
     rig = mixed.mixed_rig()
     mixed.play(rig)
     stores = rig.world.stores()
-    done: list[str] = []
-    while snapshot.prepare(rig.world, 1, 1, rig.driver.blobs.put):
-        (name,) = [name for name, each in stores.items() if each._round] or [""]
-        done.append(name)
-    rounds = [name for name, _ in groupby(done) if name]
-    assert len(rounds) == len(set(rounds)) > 1, "no round is broken off for another"
+    most = max(stores, key=lambda name: len(stores[name].delta))
+    earlier = list(stores)[: list(stores).index(most)]
+    assert any(stores[name].delta for name in earlier), "others would be first by their place"
+    for count in range(1, len(stores[most].delta) + 1):
+        assert snapshot.prepare(rig.world, 1, 1, rig.driver.blobs.put)
+        assert len(stores[most]._merged) == count, "its round goes on to the end"
+    assert not any(stores[name]._merged for name in earlier)
+    assert snapshot.prepare(rig.world, 1, 1, rig.driver.blobs.put), "then come the others"

@@ -87,7 +87,9 @@ class Snapping:
             if clean(hosted.driver.world, CLEANED):
                 continue
             rested = hosted.parts_after_ns <= now_ns
-            if rested and hosted.lacks(1) and self._hands.may(hosted):
+            # With fewer records there is no round yet, and this is asked behind every commit.
+            some = rested and hosted.lacks(self._rhythm.snapshot_every // _LARGE)
+            if some and self._hands.may(hosted):
                 self._prepared(hosted)
 
     def take(self, hosted: Hosted) -> bool:

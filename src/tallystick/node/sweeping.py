@@ -66,7 +66,7 @@ class Sweeping:
         self._world = hosted.driver.world.id
         self._blobs: StagedBlobs = hosted.driver.blobs
         self._noted: set[bytes] = set()
-        self._named: dict[bytes, int] = {}
+        self._named: set[bytes] = set()
         self._seqs: dict[str, int] = {}
         self._left: list[bytes] = []
         self._before = 0
