@@ -54,6 +54,10 @@ class DiskJournal:
         self.reads += 1
         return self._journal.blob(world, digest)
 
+    def room(self, world: str) -> int:
+        """The first free place for a node."""
+        return self._journal.room(world)
+
     def snapshots(self, world: str) -> list[SnapshotRow]:
         """The snapshots of a world."""
         return self._journal.snapshots(world)
@@ -72,5 +76,5 @@ class DiskJournal:
 
     def counts(self) -> dict[str, int]:
         """How many blobs and frames there are: what an operation writes is a difference of two."""
-        names = ("blob", "frame")
+        names = ("blob", "node", "frame")
         return {f"{n}s": one(self._db, f"SELECT count(*) FROM {n}")[0] for n in names}

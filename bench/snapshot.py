@@ -15,7 +15,7 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Any
 
-from tallystick.kernel.index import Nodes
+from tallystick.kernel.index import NOWHERE, Nodes
 from tallystick.kernel.store import Store
 from tallystick.values import canon
 
@@ -33,6 +33,9 @@ class Shelf:
 
     def put(self, digest: bytes, data: bytes) -> None:
         self.held[digest] = data
+
+    def place(self) -> bytes:
+        return NOWHERE
 
     def add(self, nodes: dict[bytes, bytes]) -> int:
         before = len(self.held)
@@ -61,7 +64,7 @@ def materialise(shelf: Shelf, store: Store[bytes], seq: int) -> tuple[int, float
     paths = list(store.delta)
     written = shelf.add(made.nodes)
     store.mark(seq)
-    store.promote(made.root, paths, seq)
+    store.promote(made.top, paths, seq)
     return written, perf_counter() - begin
 
 

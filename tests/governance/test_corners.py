@@ -158,6 +158,9 @@ def test_a_lost_blob_ends_a_run() -> None:
         def put(self, digest: bytes, data: bytes) -> None:
             known.put(digest, data)
 
+        def place(self) -> bytes:
+            return known.place()
+
     start.blobs = Holed()
     with pytest.raises(BlobLost):
         Rerun(start, Order()).run(todo, recorded)

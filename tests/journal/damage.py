@@ -176,6 +176,20 @@ def blob_deleted(case: Case) -> None:
     case.run("DELETE FROM blob WHERE hash=?", digest)
 
 
+def node_changed(case: Case) -> None:
+    number, body = case.chance.choice(case.run("SELECT id, body FROM node ORDER BY id"))
+    case.run("UPDATE node SET body=? WHERE id=?", case.flip(body), number)
+
+
+def node_deleted(case: Case) -> None:
+    """A node that the newest snapshot reads; nobody misses the others."""
+    newest = case.run("SELECT max(seq) FROM snapshot")[0][0]
+    begun = case.run("SELECT max(added_seq) FROM node WHERE added_seq<=?", newest)[0][0]
+    rows = case.run("SELECT id FROM node WHERE added_seq=? ORDER BY id", begun)
+    (number,) = case.chance.choice(rows)
+    case.run("DELETE FROM node WHERE id=?", number)
+
+
 def snapshot_changed(case: Case) -> None:
     seq, root = case.chance.choice(case.run("SELECT seq, root FROM snapshot"))
     case.run("UPDATE snapshot SET root=? WHERE seq=?", case.flip(root), seq)
@@ -209,6 +223,8 @@ DAMAGES: tuple[Damage, ...] = (
     receipt_forged,
     blob_changed,
     blob_deleted,
+    node_changed,
+    node_deleted,
     snapshot_changed,
     snapshots_swapped,
     checkpoint_changed,

@@ -14,7 +14,16 @@ from tallystick.journal.verify import verify
 from tallystick.kernel.roots import root
 from tallystick.node.worlds import world_at
 from tallystick.values import canon
-from tests.journal.damage import DAMAGES, Case, blob_changed, blob_deleted, grown, snapshot_changed
+from tests.journal.damage import (
+    DAMAGES,
+    Case,
+    blob_changed,
+    blob_deleted,
+    grown,
+    node_changed,
+    node_deleted,
+    snapshot_changed,
+)
 from tests.rig import WORLD, Rig
 
 
@@ -35,7 +44,7 @@ def sound_copy(rig: Rig) -> dict[bytes, bytes]:
     return {digest: data for digest, data in found.items() if data is not None}
 
 
-@pytest.mark.parametrize("damage", [blob_changed, blob_deleted])
+@pytest.mark.parametrize("damage", [blob_changed, blob_deleted, node_changed, node_deleted])
 def test_a_blob_is_restored_by_its_hash(rig: Rig, damage: object) -> None:
     """04 section 13, F4: quarantined and taken from a backup; without one it is only named."""
     copies = sound_copy(rig)

@@ -25,6 +25,7 @@ from tests.simulation.planted.swap import swapped
 def test_a_golden_folder_opens_to_its_roots(name: str, tmp_path: Path) -> None:
     """AT-40, ST-13: every world of a folder that an older release left has its pinned roots."""
     pinned = build.unpack(name, tmp_path)
+    SqliteJournal(tmp_path).close()
     reader = SqliteReader(tmp_path)
     try:
         for alias, wanted in pinned.items():
@@ -35,9 +36,13 @@ def test_a_golden_folder_opens_to_its_roots(name: str, tmp_path: Path) -> None:
         reader.close()
 
 
+NOW = sqlite_tables.FORMAT
+
+
 def release(upgrades: dict[int, str]) -> AbstractContextManager[None]:
     """Let this be a release of the next format, for a while."""
-    return swapped((sqlite_tables, "FORMAT", 2), (sqlite_tables, "UPGRADES", upgrades))
+    number = sqlite_tables.FORMAT + 1
+    return swapped((sqlite_tables, "FORMAT", number), (sqlite_tables, "UPGRADES", upgrades))
 
 
 def _tables(folder: Path) -> tuple[int, bool]:
@@ -57,17 +62,19 @@ def test_an_upgrade_is_whole_or_not_at_all(tmp_path: Path) -> None:
     `scripts/accept 40 --full` does it with kills.
     """
     build.unpack("format-1", tmp_path)
-    broken = {1: "CREATE TABLE next(n); INSERT INTO nowhere VALUES (1);"}
+    SqliteJournal(tmp_path).close()
+    assert _tables(tmp_path) == (NOW, False)
+    broken = {NOW: "CREATE TABLE next(n); INSERT INTO nowhere VALUES (1);"}
     with release(broken), pytest.raises(Exception, match="nowhere"):
         SqliteJournal(tmp_path)
-    assert _tables(tmp_path) == (1, False)
+    assert _tables(tmp_path) == (NOW, False)
     SqliteJournal(tmp_path).close()
-    with release({1: "CREATE TABLE next(n);"}):
+    with release({NOW: "CREATE TABLE next(n);"}):
         with pytest.raises(Rejected) as refused:
             SqliteReader(tmp_path)
         assert (refused.value.code, refused.value.exit_code) == ("journal.format", 2)
         SqliteJournal(tmp_path).close()
-        assert _tables(tmp_path) == (2, True)
+        assert _tables(tmp_path) == (NOW + 1, True)
         SqliteReader(tmp_path).close()
         SqliteJournal(tmp_path).close()
 

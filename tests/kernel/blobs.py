@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count, repeat
+
+from tallystick.kernel.index import PLACE
 
 
 class Shelf:
-    """Bytes by digest, in memory."""
+    """Bytes by name, in memory; it gives places as a journal does, unless told otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, placed: bool = True) -> None:
+        self._places = count(1) if placed else repeat(0)
         self.held: dict[bytes, bytes] = {}
         self.reads = 0
         self.written = 0
 
-    def get(self, digest: bytes) -> bytes | None:
+    def get(self, name: bytes) -> bytes | None:
         self.reads += 1
-        return self.held.get(digest)
+        return self.held.get(name)
 
-    def put(self, digest: bytes, data: bytes) -> None:
-        self.written += digest not in self.held
-        self.held[digest] = data
+    def put(self, name: bytes, data: bytes) -> None:
+        self.written += name not in self.held
+        self.held[name] = data
+
+    def place(self) -> bytes:
+        return next(self._places).to_bytes(PLACE, "big")
 
     def add(self, nodes: Mapping[bytes, bytes]) -> None:
-        for digest, data in nodes.items():
-            self.put(digest, data)
+        for name, data in nodes.items():
+            self.put(name, data)

@@ -14,6 +14,7 @@ from tests.kernel import plain_ed25519
 
 plain_ed25519.offer()  # before the product looks for a signing library
 
+from tallystick.kernel.index import NOWHERE  # noqa: E402 - after the line above
 from tallystick.kernel.replay import open_world, verify  # noqa: E402 - after the line above
 from tallystick.model.frames import Sealed  # noqa: E402 - after the line above
 from tallystick.modules.python import Outcome, PythonRunner  # noqa: E402 - after the line above
@@ -155,6 +156,9 @@ class Kept:
 
     def put(self, digest: bytes, data: bytes) -> None:
         self.blobs[digest] = data
+
+    def place(self) -> bytes:
+        return NOWHERE
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def test_a_collection_keeps_what_the_live_world_reads() -> None:
         rig.send(GO, go(name))
     rig.driver.snapshot()
     kept = marks_of(rig.journal, rig.world, keep=0)
-    assert {store.root for store in rig.world.stores().values()} - {EMPTY} <= kept
+    assert {store.top for store in rig.world.stores().values()} - {EMPTY} <= kept
     keep_only(rig.journal, WORLD, kept)
     rig.world.nodes._cache.clear()
     assert [rig.state(LAB, name)["log"] for name in names] == [["note"]] * 20

@@ -255,7 +255,7 @@ def test_a_delete_after_a_promotion_leaves_no_trace():
     store.remove(b"k" * 32)
     assert store.delta == {b"k" * 32: None}, "a snapshot on its way may hold it"
     store.delta.clear()
-    store.promote(store.root, [], 1)
+    store.promote(store.top, [], 1)
     store.put(b"k" * 32, b"v")
     store.remove(b"k" * 32)
     assert store.delta == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallystick.errors import JournalCorrupt
-from tallystick.kernel.index import EMPTY, Nodes, lookup, parse_node
+from tallystick.kernel.index import EMPTY, NOWHERE, Nodes, lookup, parse_node
 from tallystick.kernel.index_change import change
 from tallystick.values import canon
 from tests.kernel.blobs import Shelf
@@ -30,7 +30,7 @@ BAD_BRANCHES = [
 def test_both_forms_are_read() -> None:
     """K-39: a leaf and a branch of the stated form are read."""
     assert parse_node(canon.encode(LEAF)).value == b"v"
-    assert parse_node(canon.encode(BRANCH)).kid(1) == b"k" * 34
+    assert parse_node(canon.encode(BRANCH)).kid(1) == b"k" * 34 + NOWHERE
 
 
 @pytest.mark.clause("K-12")
@@ -63,11 +63,11 @@ def test_a_hint_saves_the_leaf_of_a_stranger() -> None:
     for digest, data in made.nodes.items():
         blobs.put(digest, data)
     branch_only = Shelf()
-    branch_only.put(made.root, made.nodes[made.root])
-    assert lookup(Nodes(branch_only), made.root, b"\x10" + b"\x02" * 31) is None
+    branch_only.put(made.top, made.nodes[made.top])
+    assert lookup(Nodes(branch_only), made.top, b"\x10" + b"\x02" * 31) is None
     with pytest.raises(JournalCorrupt):
-        lookup(Nodes(branch_only), made.root, b"\x10" + b"\x02" * 29 + b"\x01\x01")
-    assert lookup(Nodes(blobs), made.root, b"\x10" + b"\x01" * 31) == b"b"
+        lookup(Nodes(branch_only), made.top, b"\x10" + b"\x02" * 29 + b"\x01\x01")
+    assert lookup(Nodes(blobs), made.top, b"\x10" + b"\x01" * 31) == b"b"
 
 
 @pytest.mark.clause("K-39")
@@ -78,10 +78,10 @@ def test_a_leaf_of_the_same_end_is_not_mistaken() -> None:
     made = change(Nodes(blobs), EMPTY, {one: b"a", two: b"b" * 300})
     blobs.add(made.nodes)
     nodes = Nodes(blobs)
-    assert lookup(nodes, made.root, one) == b"a"
-    assert lookup(nodes, made.root, two) == b"b" * 300
-    assert lookup(nodes, made.root, b"\x10" + b"\x02" * 29 + b"\x01\x01") is None
-    assert lookup(nodes, made.root, b"\x00" * 29 + b"\x01\x00\x00") is None
+    assert lookup(nodes, made.top, one) == b"a"
+    assert lookup(nodes, made.top, two) == b"b" * 300
+    assert lookup(nodes, made.top, b"\x10" + b"\x02" * 29 + b"\x01\x01") is None
+    assert lookup(nodes, made.top, b"\x00" * 29 + b"\x01\x00\x00") is None
 
 
 @pytest.mark.clause("K-12", "K-39")
@@ -110,15 +110,15 @@ def test_replaced_branches_leave_memory() -> None:
     old = change(nodes, EMPTY, dict.fromkeys(paths, b"old"))
     blobs.add(old.nodes)
     nodes.keep(old.branches)
-    new = change(nodes, old.root, {paths[0]: b"new"})
+    new = change(nodes, old.top, {paths[0]: b"new"})
     blobs.add(new.nodes)
     nodes.forget_replaced()
     nodes.keep(new.branches)
     blobs.reads = 0
-    assert [lookup(nodes, new.root, path) for path in paths] == [b"new", *[b"old"] * 199]
+    assert [lookup(nodes, new.top, path) for path in paths] == [b"new", *[b"old"] * 199]
     assert blobs.reads == len(paths), "every branch is at hand, each leaf is read once"
     blobs.reads = 0
-    assert lookup(nodes, old.root, paths[0]) == b"old"
+    assert lookup(nodes, old.top, paths[0]) == b"old"
     assert blobs.reads > 1, "the branches of the old root are read again"
 
 
@@ -135,7 +135,7 @@ def test_the_cache_of_branches_is_bounded_in_bytes(entries: int) -> None:
     nodes = Nodes(blobs, most)
     for turn in range(2):
         for path in paths[turn::3]:
-            assert lookup(nodes, made.root, path) == path[:4]
+            assert lookup(nodes, made.top, path) == path[:4]
             assert nodes._held <= most
     cost = sum(len(branch.joined) for branch in nodes._cache.values())
     assert cost < nodes._held <= cost + 400 * len(nodes._cache), "what is counted is what is held"

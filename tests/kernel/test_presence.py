@@ -35,8 +35,8 @@ class Filtered:
         self.model: dict[bytes, bytes] = {}
         self.seq = 0
 
-    def opened(self, root: bytes) -> Store[bytes]:
-        return Store(Nodes(self.shelf), put, same, root=root, cache=1, filtered=True)
+    def opened(self, top: bytes) -> Store[bytes]:
+        return Store(Nodes(self.shelf), put, same, top=top, cache=1, filtered=True)
 
     def act(self, kind: str, path: bytes) -> None:
         """One step; what is dirty is promoted before the store is opened again."""
@@ -49,7 +49,7 @@ class Filtered:
         elif kind != "ask":
             self.promote()
             if kind == "open":
-                self.store = self.opened(self.store.root)
+                self.store = self.opened(self.store.top)
 
     def promote(self) -> None:
         made = self.store.written()
@@ -57,7 +57,7 @@ class Filtered:
         self.seq += 1
         keys = list(self.store.delta)
         self.store.mark(self.seq)
-        self.store.promote(made.root, keys, self.seq)
+        self.store.promote(made.top, keys, self.seq)
 
 
 KINDS = st.sampled_from(["put", "put", "put", "remove", "promote", "open", "ask"])
@@ -83,7 +83,7 @@ def filled(count: int) -> tuple[Nodes, bytes, list[bytes]]:
     paths = [sha256(b"%d" % i).digest() for i in range(count)]
     made = change(Nodes(shelf), EMPTY, dict.fromkeys(paths, b"v"))
     shelf.add(made.nodes)
-    return Nodes(shelf), made.root, paths
+    return Nodes(shelf), made.top, paths
 
 
 @pytest.mark.parametrize("start", ["", "7", "0a", "1f3", "00ff"])
@@ -101,7 +101,7 @@ def test_a_leaf_whose_path_ends_in_zeros_is_told_too() -> None:
     paths = [bytes([first]) * 30 + bytes(2) for first in (1, 2)]
     made = change(Nodes(shelf), EMPTY, dict.fromkeys(paths, b"v"))
     shelf.add(made.nodes)
-    assert tails(Nodes(shelf), made.root, "0101") == [bytes(2)]
+    assert tails(Nodes(shelf), made.top, "0101") == [bytes(2)]
 
 
 def test_new_entries_are_hardly_ever_looked_for(subtests: pytest.Subtests) -> None:
@@ -142,7 +142,7 @@ def test_what_is_on_its_way_is_known_before_it_arrives() -> None:
     kept.store.mark(2)
     assert PATHS[6][:2] == PATHS[1][:2], "its region is learned while it is not in any root"
     assert kept.store.get(PATHS[6]) is None
-    kept.store.promote(made.root, [PATHS[1]], 2)
+    kept.store.promote(made.top, [PATHS[1]], 2)
     assert [kept.store.get(path) for path in PATHS[:3]] == [PATHS[0][:1], b"1", None]
 
 

@@ -233,6 +233,10 @@ class Watched:
     def put(self, digest: bytes, data: bytes) -> None:
         self._blobs.put(digest, data)
 
+    def place(self) -> bytes:
+        place: bytes = self._blobs.place()
+        return place
+
 
 @pytest.mark.parametrize("damage", ["gone", "changed", "other"])
 def test_a_damaged_snapshot_is_not_read(damage: str) -> None:

@@ -38,7 +38,7 @@ class Pinned:
         made = self.store.written()
         self.shelf.add(made.nodes)
         self.seq += 1
-        self.plans.append((made.root, list(self.store.delta), self.seq))
+        self.plans.append((made.top, list(self.store.delta), self.seq))
         self.store.mark(self.seq)
 
     def promote(self, *, clean: bool = True) -> None:

@@ -64,14 +64,18 @@ class Overlay:
         self._base = base
         self._own: dict[bytes, bytes] = {}
 
-    def get(self, digest: bytes) -> bytes | None:
-        """The bytes of that digest, or None."""
-        own = self._own.get(digest)
-        return self._base.get(digest) if own is None else own
+    def get(self, name: bytes) -> bytes | None:
+        """The bytes of that name, or None."""
+        own = self._own.get(name)
+        return self._base.get(name) if own is None else own
 
-    def put(self, digest: bytes, data: bytes) -> None:
+    def put(self, name: bytes, data: bytes) -> None:
         """Keep bytes for as long as the run lasts."""
-        self._own[digest] = data
+        self._own[name] = data
+
+    def place(self) -> bytes:
+        """Where the next node would lie in the store below."""
+        return self._base.place()
 
 
 class Scripted(NamedTuple):

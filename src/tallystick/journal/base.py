@@ -166,8 +166,15 @@ class History(Protocol):
         """Where the world's journal ends."""
         ...
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
-        """The bytes behind a digest, along the fork lineage; damaged ones are never given out."""
+    def blob(self, world: str, name: bytes) -> bytes | None:
+        """The bytes behind a name, along the fork lineage; damaged ones are never given out.
+
+        A name is a digest, and behind it the place of a node of the index that was put at one.
+        """
+        ...
+
+    def room(self, world: str) -> int:
+        """The first place at which no node of the world's own was put; 1 for an unknown world."""
         ...
 
     def snapshots(self, world: str) -> list[SnapshotRow]:
@@ -187,7 +194,7 @@ class Reader(History, Protocol):
         ...
 
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
-        """Digest and size of every blob of the world's own, in order of digest."""
+        """Name and size of every blob and node of the world's own."""
         ...
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:

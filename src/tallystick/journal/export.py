@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from tallystick.errors import Rejected, TallyError
 from tallystick.journal.base import CheckpointRow, Reader
 from tallystick.journal.lineage import floor_of, oldest
+from tallystick.kernel.index import bare
 from tallystick.values import canon
 from tallystick.views.journal import export_rows
 
@@ -68,10 +69,10 @@ def export_bundle(reader: Reader, world: str, out: BinaryIO) -> Exported:
     writer = _Writer(out)
     writer.item(HEADER, canon.encode(_header(reader, world)))
     blobs = 0
-    for digest, owner in _digests(reader, world):
-        data = reader.blob(owner, digest)
+    for name, owner in _names(reader, world):
+        data = reader.blob(owner, name)
         if data is not None:
-            writer.item(BLOB, data)
+            writer.item(BLOB, bare(data) if name[32:] else data)
             blobs += 1
     frames = 0
     for frame in reader.read(world, floor_of(line).seq, head.seq):
@@ -107,14 +108,17 @@ def _header(reader: Reader, world: str) -> dict[str, Any]:
     }
 
 
-def _digests(reader: Reader, world: str) -> Iterator[tuple[bytes, str]]:
-    """Every blob that the world can read, once."""
+def _names(reader: Reader, world: str) -> Iterator[tuple[bytes, str]]:
+    """Every blob and every node that the world can read, once.
+
+    Places are left out of an export: where it is taken in, all of it is found by its digest.
+    """
     seen: dict[bytes, None] = {}
     for row in reader.lineage(world):
-        for digest, _ in reader.blobs(row.world):
-            if digest not in seen:
-                seen[digest] = None
-                yield digest, world
+        for name, _ in reader.blobs(row.world):
+            if name[:32] not in seen:
+                seen[name[:32]] = None
+                yield name, world
 
 
 def _checkpoints(reader: Reader, world: str) -> Iterator[tuple[str, CheckpointRow]]:

@@ -25,6 +25,7 @@ from tallystick.journal.base import (
 from tallystick.journal.lineage import owner_at
 from tallystick.journal.refusals import no_snapshot, unknown_world, world_exists, world_has_forks
 from tallystick.journal.tail import Bell, follow
+from tallystick.kernel.index import bare
 from tallystick.model.frames import GENESIS, FrameHeader, Sealed
 
 
@@ -81,8 +82,8 @@ class MemoryJournal:
         head = book.head()
         if head != batch.expect:
             return Fenced(head)
-        for digest in batch.blobs:
-            book.added.setdefault(digest, head.seq)
+        for name in batch.blobs:
+            book.added.setdefault(name, head.seq)
         book.blobs.update(batch.blobs)
         book.frames.extend(batch.frames)
         book.epochs.extend([head.epoch] * len(batch.frames))
@@ -244,31 +245,38 @@ class MemoryJournal:
         """Where the world's journal ends."""
         return self._book(world).head()
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
-        """The bytes behind a digest; a fork sees its parent's up to the fork point."""
-        name: str | None = world
+    def blob(self, world: str, name: bytes) -> bytes | None:
+        """The bytes behind a name; a fork sees its parent's up to the fork point."""
+        owner: str | None = world
         upto: int | None = None
-        while name is not None:
-            book = self._book(name)
-            data = book.blobs.get(digest)
-            if data is not None and (upto is None or book.added.get(digest, 0) <= upto):
+        while owner is not None:
+            book = self._book(owner)
+            data = book.blobs.get(name)
+            if data is not None and (upto is None or book.added.get(name, 0) <= upto):
                 return data
-            name = book.parent
+            owner = book.parent
             upto = book.base.seq if upto is None else min(upto, book.base.seq)
-        return None
+        return self.blob(world, name[:32]) if name[32:] else None
+
+    def room(self, world: str) -> int:
+        """The first place at which no node of the world's own was put."""
+        book = self._books.get(world)
+        places = () if book is None else (name[32:] for name in book.blobs if name[32:])
+        return int.from_bytes(max(places, default=b""), "big") + 1
 
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
-        """Digest and size of every blob of the world's own."""
-        return iter(sorted((digest, len(data)) for digest, data in self._book(world).blobs.items()))
+        """Name and size of every blob and node of the world's own."""
+        return iter(sorted((name, len(data)) for name, data in self._book(world).blobs.items()))
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes."""
-        for digest, data in sorted(self._book(world).blobs.items()):
-            yield digest, data if sha256(data).digest() == digest else None
+        for name, data in sorted(self._book(world).blobs.items()):
+            covered = bare(data) if name[32:] else data
+            yield name, data if sha256(covered).digest() == name[:32] else None
 
-    def added(self, world: str, digest: bytes) -> int:
-        """The sequence behind which a blob was added."""
-        return self._book(world).added.get(digest, -1)
+    def added(self, world: str, name: bytes) -> int:
+        """The sequence behind which a blob or a node was added."""
+        return self._book(world).added.get(name, -1)
 
     def faults(self) -> list[str]:
         """Memory has no pages to check."""

@@ -14,11 +14,12 @@ from tallystick.errors import TallyError
 from tallystick.journal.chain import Finding
 from tallystick.journal.lineage import floor_of, reaches
 from tallystick.journal.sqlite import SqliteJournal
-from tallystick.journal.verify import Verdict, verify
+from tallystick.journal.verify import Verdict, named, verify
+from tallystick.kernel.index import Leaf, bare, parse_node
 from tallystick.values import canon
 
 Source = Callable[[bytes], bytes | None]
-"""Where sound copies of blobs may be found by their hash: a backup."""
+"""Where sound copies of blobs and nodes may be found by their names: a backup."""
 
 
 class Mended(NamedTuple):
@@ -33,8 +34,8 @@ class Mended(NamedTuple):
 def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Mended:
     """Repair what can be repaired, and say what cannot."""
     verdict = verify(journal, world)
-    damaged = [canon.raw_of(found.where[5:]) for found in _of(verdict, "blob ")]
-    notices = [_mend_blob(journal, world, digest, source) for digest in damaged]
+    damaged = [named(found.where[5:]) for found in _of(verdict, "blob ")]
+    notices = [_mend_blob(journal, world, name, source) for name in damaged]
     verdict = verify(journal, world) if notices else verdict
     floor = floor_of(journal.lineage(world)).seq
     for found in _of(verdict, "snapshot "):
@@ -44,12 +45,12 @@ def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Me
         journal.drop_snapshots(world, seq)
         notices.append(f"{found.where} was dropped ({found.what}); the node takes another")
     verdict = verify(journal, world) if notices else verdict
-    lost = [found.where.removeprefix("blob sha256:") for found in _of(verdict, "blob ")]
+    lost = [named(found.where[5:])[:32].hex() for found in _of(verdict, "blob ")]
     # What only says that a blob is missing to it is whole again with that blob.
     left = [
         found
         for found in verdict.findings
-        if not (found.where.startswith("blob ") or any(name in found.what for name in lost))
+        if not (found.where.startswith("blob ") or any(text in found.what for text in lost))
     ]
     if left:
         first = min(left)
@@ -63,17 +64,33 @@ def _of(verdict: Verdict, begin: str) -> list[Finding]:
     return sorted(found.values())
 
 
-def _mend_blob(journal: SqliteJournal, world: str, digest: bytes, source: Source | None) -> str:
-    name = canon.text_of(digest)
-    data = None if source is None else source(digest)
-    if data is None or canon.digest_of(data) != digest:
-        return f"blob {name} is damaged and no sound copy was found; name a backup"
+def _mend_blob(journal: SqliteJournal, world: str, name: bytes, source: Source | None) -> str:
+    said = canon.text_of(name[:32])
+    data = None if source is None else source(name)
+    if data is None or not _fits(name, data):
+        return f"blob {said} is damaged and no sound copy was found; name a backup"
     reach = reaches(journal.lineage(world))
-    owner = next((w for w, upto in reach if 0 <= journal.added(w, digest) <= upto), world)
+    owners = [w for w, upto in reach if 0 <= journal.added(w, name) <= upto]
+    # Nobody knows whose a node was that is gone; where another lies it was not.
+    line = [w for w, _ in reversed(reach)] if name[32:] else [world]
+    for owner in owners[:1] or line:
+        if not _is_sound(journal, owner, name):
+            journal.mend_blob(owner, name, data)
+        if _is_sound(journal, world, name):
+            break
+    return f"blob {said} was restored by its hash"
+
+
+def _is_sound(journal: SqliteJournal, world: str, name: bytes) -> bool:
     try:
-        whole = journal.blob(owner, digest) is not None
+        return journal.blob(world, name) is not None
     except TallyError:
-        whole = False
-    if not whole:
-        journal.mend_blob(owner, digest, data)
-    return f"blob {name} was restored by its hash"
+        return False
+
+
+def _fits(name: bytes, data: bytes) -> bool:
+    """True for the bytes of a name; a branch without the places of its children is no copy here."""
+    covered = bare(data) if name[32:] else data
+    if canon.digest_of(covered) != name[:32]:
+        return False
+    return not name[32:] or covered != data or isinstance(parse_node(data), Leaf)

@@ -18,7 +18,6 @@ import errno
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -26,6 +25,7 @@ from uuid import uuid4
 import apsw
 
 from tallystick.errors import DiskFull, SyncFailed
+from tallystick.journal import sqlite_names as names
 from tallystick.journal import sqlite_tables as tables
 from tallystick.journal.base import (
     Append,
@@ -214,14 +214,8 @@ class SqliteJournal(SqliteReader):
             tables.FRAME,
             ((number, f.seq, f.last, epoch, now, f.hash, f.body) for f in batch.frames),
         )
-        spill = self._spill_bytes
-        many(
-            tables.BLOB,
-            (
-                (number, name, len(data), data if len(data) <= spill else None, seq)
-                for name, data in batch.blobs.items()
-            ),
-        )
+        many(names.PUT_BLOB, names.blob_rows(number, batch.blobs, seq, self._spill_bytes))
+        many(names.PUT_NODE, names.node_rows(number, batch.blobs, seq))
         for row in batch.snapshots:
             run(tables.SNAPSHOT, (number, *row[:3], int(row.pinned), row.at_ns))
         for checkpoint in batch.checkpoints:
@@ -354,6 +348,7 @@ class SqliteJournal(SqliteReader):
         with self._atomic():
             for table in OWNED:
                 self._db.execute(f"DELETE FROM {table} WHERE world=?", (number,))  # noqa: S608
+            self._db.execute(names.DROP_NODES, names.nodes_of(number))
             self._db.execute("DELETE FROM world WHERE id=?", (number,))
         self._ids.pop(world, None)
         self._lines.clear()
@@ -441,20 +436,15 @@ class SqliteJournal(SqliteReader):
         query = "UPDATE blob SET added_seq=? WHERE world=? AND hash=?"
         self._change(query, (self.head(world).seq, self._id(world), digest))
 
-    def mend_blob(self, world: str, digest: bytes, data: bytes) -> None:
+    def mend_blob(self, world: str, name: bytes, data: bytes) -> None:
         """Put sound bytes where damaged or missing ones are; the damaged file is set aside."""
-        assert sha256(data).digest() == digest, "a blob is restored by its hash"
-        large = len(data) > self._spill_bytes
-        self.files.set_aside(world, digest)
+        assert names.is_whole(name, data), "a blob is restored by its hash"
+        large = not name[32:] and len(data) > self._spill_bytes
+        self.files.set_aside(world, name[:32])
         with self._writing():
             if large:
-                self.files.write(world, digest, data)
-            row = (self._id(world), digest, len(data), None if large else data)
-            self._db.execute(
-                "INSERT INTO blob VALUES(?1, ?2, ?3, ?4, 0)"
-                " ON CONFLICT DO UPDATE SET size=?3, body=?4",
-                row,
-            )
+                self.files.write(world, name, data)
+            self._db.execute(*names.mended(self._id(world), name, data, large=large))
 
     def trim(self, world: str, base: Head, mark: CheckpointRow) -> None:
         """Move the floor of a world to the end of a frame, with its mark; see `drop_below`."""
@@ -474,13 +464,15 @@ class SqliteJournal(SqliteReader):
     def discard(self, world: str, blobs: Iterable[bytes], before: int | None = None) -> Swept:
         """Remove those of these blobs that were added before a sequence."""
         number, limit = self._id(world), 2**62 if before is None else before
-        gone = [row for each in blobs for row in self._rows(tables.OLDER, (number, each, limit))]
-        names = [(number, row[0]) for row in gone]
+        gone = [
+            (name, *row) for name in blobs for row in self._rows(*names.older(number, name, limit))
+        ]
         with self._atomic():
-            self._db.executemany("DELETE FROM blob WHERE world=? AND hash=?", names)
-            self._db.executemany(tables.UNOPENABLE, names)
-        for digest in [row[0] for row in gone if row[2]]:
-            self.files.remove(world, digest)
+            for name, _, _ in gone:
+                self._db.execute(*names.at(number, name, "DELETE"))
+            self._db.executemany(tables.UNOPENABLE, [(number, row[0]) for row in gone])
+        for name in [row[0] for row in gone if row[2]]:
+            self.files.remove(world, name)
         return Swept(len(gone), sum(row[1] for row in gone))
 
     def tidy(self, world: str, shelf: Path) -> None:

@@ -9,7 +9,6 @@ file is our own error.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,8 +23,9 @@ from tallystick.journal.base import (
     WorkRow,
     WorldRow,
 )
+from tallystick.journal import sqlite_names as names
 from tallystick.journal.blob_files import BlobFiles, sync_file
-from tallystick.journal.refusals import damaged_blob, trimmed, unknown_world
+from tallystick.journal.refusals import trimmed, unknown_world
 from tallystick.journal.sqlite_tables import connect, first, one, told
 from tallystick.model.frames import FrameHeader, Sealed
 
@@ -206,18 +206,19 @@ class SqliteReader:
 
     # ---- blobs ------------------------------------------------------------------------------
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
-        """The bytes behind a digest, along the fork lineage; a damaged blob is never given out."""
+    def blob(self, world: str, name: bytes) -> bytes | None:
+        """The bytes behind a name, along the fork lineage; a damaged blob is never given out."""
         line = self._lines.get(world)
         if line is None:
             line = self._lines[world] = self._line(world)
-        query = "SELECT body FROM blob WHERE world=? AND hash=? AND added_seq<=?"
-        for number, name, upto in line:
+        for number, owner, upto in line:
+            query = names.at(number, name, "SELECT body", " AND added_seq<=?", upto)
             with told(self._path):
-                found = self._db.execute(query, (number, digest, upto)).fetchone()
+                found = self._db.execute(*query).fetchone()
             if found is not None:
-                return self._whole(name, digest, found[0])
-        return None
+                return self._whole(owner, name, found[0])
+        # A snapshot that was imported tells places in the journal that it was taken in.
+        return self.blob(world, name[:32]) if name[32:] else None
 
     def _line(self, world: str) -> tuple[tuple[int, str, int], ...]:
         """Where to look for the blobs of a world, and up to which sequence."""
@@ -228,20 +229,26 @@ class SqliteReader:
             upto = min(upto, place.fork_seq or 0)
         return tuple(line)
 
-    def _whole(self, world: str, digest: bytes, body: bytes | None) -> bytes:
-        if body is None:
-            return self.files.read(world, digest)
-        if sha256(body).digest() != digest:
-            raise damaged_blob(digest, "its bytes do not match its name")
-        return body
+    def _whole(self, world: str, name: bytes, body: bytes | None) -> bytes:
+        return self.files.read(world, name) if body is None else names.whole(name, body)
+
+    def room(self, world: str) -> int:
+        """The first place at which no node of the world's own was put."""
+        with told(self._path):
+            found = first(self._db, "SELECT id FROM world WHERE uuid=?", (world,))
+            span = (0, 0) if found is None else names.nodes_of(found[0])
+            last = one(self._db, names.LAST_NODE, span)[0]
+        return 1 if last is None else int.from_bytes(names.place_of(last), "big") + 1
 
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
-        """Digest and size of every blob of the world's own, in order of digest."""
+        """Name and size of every blob and node of the world's own."""
         query = "SELECT hash, size FROM blob WHERE world=? AND hash>? ORDER BY hash LIMIT ?"
         number, last = self._place(world).id, b""
         while page := list(self._rows(query, (number, last, _STRETCH))):
             yield from page
             last = page[-1][0]
+        for name, size in self._nodes(number, "length(body)"):
+            yield name, size
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes; None for those that are damaged."""
@@ -255,6 +262,17 @@ class SqliteReader:
                     yield digest, self._whole(world, digest, body)
                 except JournalCorrupt:
                     yield digest, None
+        for name, body in self._nodes(number, "body"):
+            yield name, body if names.is_whole(name, body) else None
+
+    def _nodes(self, world: int, what: str) -> Iterator[tuple[bytes, Any]]:
+        """Every node of the world's own by its name, with something of it."""
+        query = f"SELECT id, hash, {what} FROM node WHERE id BETWEEN ? AND ? LIMIT ?"  # noqa: S608
+        begin, end = names.nodes_of(world)
+        while page := list(self._rows(query, (begin, end, _STRETCH))):
+            for number, digest, found in page:
+                yield digest + names.place_of(number), found
+            begin = page[-1][0] + 1
 
     def large_blobs(self) -> Iterator[tuple[str, bytes]]:
         """World and digest of every blob that is a file."""
@@ -275,11 +293,11 @@ class SqliteReader:
         with told(self._path):
             return int(one(self._db, query, (self._place(world).id, at_ns))[0] or 0)
 
-    def added(self, world: str, digest: bytes) -> int:
-        """The sequence behind which a blob was added."""
-        query = "SELECT added_seq FROM blob WHERE world=? AND hash=?"
+    def added(self, world: str, name: bytes) -> int:
+        """The sequence behind which a blob or a node was added."""
+        query = names.at(self._place(world).id, name, "SELECT added_seq")
         with told(self._path):
-            found = first(self._db, query, (self._place(world).id, digest))
+            found = first(self._db, *query)
         return -1 if found is None else int(found[0])
 
     def faults(self) -> list[str]:

@@ -17,13 +17,15 @@ from typing import Any, Final
 import apsw
 
 from tallystick.errors import JournalCorrupt, NotOwner, Rejected, Unavailable
+from tallystick.journal.sqlite_names import NODE_TABLE
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 # What makes a file of one format a file of the next: new tables only, never a change of frames.
-UPGRADES: Final[dict[int, str]] = {}
+UPGRADES: Final[dict[int, str]] = {1: NODE_TABLE}
 SQLITE_MIN: Final = (3, 51, 3)  # older ones may lose the WAL when it is reset
 
-TABLES: Final = """
+TABLES: Final = (
+    """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE world(
   id INTEGER PRIMARY KEY AUTOINCREMENT, uuid TEXT NOT NULL UNIQUE,
@@ -55,7 +57,9 @@ CREATE TABLE token(
   id TEXT PRIMARY KEY, hash BLOB NOT NULL, principal TEXT NOT NULL, scopes TEXT NOT NULL,
   worlds TEXT NOT NULL, expires_ns INTEGER, revoked_ns INTEGER);
 """
-# What a world owns: all of it goes when the world goes.
+    + NODE_TABLE
+)
+# What a world owns: all of it goes when the world goes, and its nodes.
 OWNED: Final = ("alias", "frame", "blob", "snapshot", "checkpoint", "work")
 
 # What is written to them.
@@ -65,14 +69,12 @@ MOVE: Final = (
 FRAME: Final = (
     "INSERT INTO frame(world, seq, last, epoch, flushed_ns, hash, body) VALUES(?, ?, ?, ?, ?, ?, ?)"
 )
-BLOB: Final = "INSERT OR IGNORE INTO blob VALUES(?, ?, ?, ?, ?)"
 SNAPSHOT: Final = "INSERT OR REPLACE INTO snapshot VALUES(?, ?, ?, ?, ?, ?)"
 CHECKPOINT: Final = "INSERT OR REPLACE INTO checkpoint VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 BELOW: Final = (
     "DELETE FROM frame WHERE id IN (SELECT frame.id FROM frame JOIN world ON world.id=frame.world"
     " WHERE frame.world=?1 AND frame.last<=world.base_seq ORDER BY frame.seq LIMIT ?2)"
 )
-OLDER: Final = "SELECT hash, size, body IS NULL FROM blob WHERE world=? AND hash=? AND added_seq<?"
 IS_FILE: Final = "SELECT 1 FROM blob WHERE world=? AND hash=? AND body IS NULL"
 # A snapshot whose document is gone can no longer be opened. (One that is not here may be with a
 # parent: an import has all blobs of a lineage in its oldest world.)

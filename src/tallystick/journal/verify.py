@@ -23,6 +23,7 @@ from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
 from tallystick.kernel.catalogues import Catalogues
+from tallystick.kernel.index import PLACE
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import World
@@ -65,6 +66,18 @@ class Verdict(NamedTuple):
         said["root"] = None if self.root is None else canon.text_of(self.root)
         said["first_bad"] = None if bad is None else bad._asdict()
         return said
+
+
+def shown(name: bytes) -> str:
+    """The name of a blob or a node as a finding tells it."""
+    place = f"@{int.from_bytes(name[32:], 'big')}" if name[32:] else ""
+    return canon.text_of(name[:32]) + place
+
+
+def named(text: str) -> bytes:
+    """The name that was shown so."""
+    digest, _, place = text.partition("@")
+    return canon.raw_of(digest) + (int(place).to_bytes(PLACE, "big") if place else b"")
 
 
 def verify(
@@ -169,16 +182,15 @@ class _Check:
     # ---- parts --------------------------------------------------------------------------------
 
     def _check_blobs(self, world: str) -> None:
-        for digest, data in self.reader.contents(world):
+        for name, data in self.reader.contents(world):
             if world == self.world:
-                self.present.note(digest)
+                self.present.note(name)
             self.blobs["checked"] += 1
             if data is None:
                 self.blobs["bad"] += 1
-                self.bad.append((world, digest))
-                where = f"blob {canon.text_of(digest)}"
-                seq = self.reader.added(world, digest)
-                self.findings.append(Finding(seq, where, "its bytes do not match its name"))
+                self.bad.append((world, name))
+                seq, what = self.reader.added(world, name), "its bytes do not match its name"
+                self.findings.append(Finding(seq, f"blob {shown(name)}", what))
 
     def _check_chain(self) -> Chain:
         base = self.floor
@@ -229,9 +241,9 @@ class _Check:
         except TallyError as why:
             self.findings.append(Finding(rows[-1].seq, f"snapshot {rows[-1].seq}", why.message))
 
-    def _missing(self, seq: int, digest: bytes) -> None:
+    def _missing(self, seq: int, name: bytes) -> None:
         self.blobs["missing"] += 1
-        self.findings.append(Finding(seq, f"blob {canon.text_of(digest)}", "it is not there"))
+        self.findings.append(Finding(seq, f"blob {shown(name)}", "it is not there"))
 
     def _check_checkpoints(self, rows: list[CheckpointRow], keys: dict[str, bytes]) -> None:
         floor = self.floor.seq
@@ -269,8 +281,8 @@ class _Check:
         if world.seq != row.seq or root(world) != row.root:
             self.findings.append(Finding(row.seq, where, "it has another root than it says"))
             return
-        for digest in missing_below(row.document, blobs, self.present, seen):
-            self._missing(row.seq, digest)
+        for name in missing_below(row.document, blobs, self.present, seen):
+            self._missing(row.seq, name)
 
     def _manifest(self, digest: bytes) -> None:
         Catalogues().load(digest, StagedBlobs(self.reader, self.world))

@@ -9,9 +9,15 @@ entries ends in the same nodes and the same root.
 Nodes are immutable blobs named by their digest: a change writes new nodes along its path and
 shares the rest, which makes snapshots cost what is dirty and forks cost nothing.
 
-A branch names a child by a reference: its digest and a hint of two bytes.
+A branch names a child by its digest and a hint of two bytes.
 The hint of a leaf is the end of its path, so that looking for an entry that is not there, as every
 new cell does, stops at the branch instead of reading a stranger's leaf; a branch has the hint zero.
+
+A store may give each node a place, and finds it there without an index of digests (ADR 0037).
+The places of its children stand behind the bytes of a branch and are none of them: no digest and no
+root knows where anything lies.
+So a node goes by its name, a digest and a place, or by its digest alone where it has no place; and
+a child by its reference, which is digest, hint and place.
 
 Paths are hex text while the trie is worked on: slicing text compares nibbles at C speed.
 """
@@ -24,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
+from zlib import crc32
 
 from tallystick.errors import BlobLost, JournalCorrupt, NotCanonical
 from tallystick.model.hot_items import NAT, NUMBERS, SIZE, SIZES, TEXTS, get, pattern
@@ -31,22 +38,29 @@ from tallystick.model.tuples import make
 from tallystick.values import canon
 
 EMPTY: Final = bytes(32)
-REF: Final = 34
+REF: Final = 34  # of a reference, what a digest covers
+PLACE: Final = 5
+NOWHERE: Final = bytes(PLACE)
 NO_HINT: Final = b"\x00\x00"
+_CHECK: Final = 4  # bytes behind places that tell damaged ones
 _ENTRY: Final = 300  # bytes of a cached branch beside its references
 _REPLACED_MAX: Final = 32_768
 _BITS: Final = {nibble: 1 << way for way, nibble in enumerate("0123456789abcdef")}
 
 
 class Blobs(Protocol):
-    """The content-addressed store as the kernel sees it (K-38): bytes by digest."""
+    """The content-addressed store as the kernel sees it (K-38): bytes by digest, nodes by name."""
 
-    def get(self, digest: bytes) -> bytes | None:
-        """The bytes behind a digest, or None."""
+    def get(self, name: bytes, /) -> bytes | None:
+        """The bytes behind a name, or None."""
         ...
 
-    def put(self, digest: bytes, data: bytes) -> None:
-        """Stage bytes under their digest; durable with the next commit."""
+    def put(self, name: bytes, data: bytes, /) -> None:
+        """Stage bytes under their name; durable with the next commit."""
+        ...
+
+    def place(self) -> bytes:
+        """Where the next node is to lie; `NOWHERE` in a store that finds all by their digests."""
         ...
 
 
@@ -58,38 +72,47 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """The nibbles that its paths share, which of sixteen ways on exist, and their references."""
+    """The nibbles that its paths share, which of sixteen ways on exist, and their references.
+
+    These stand in two rows: what a digest covers, and where the children lie.
+    """
 
     skip: str
     bits: int
     joined: bytes
+    places: bytes
 
     def kid(self, way: int) -> bytes | None:
         """The reference of one way on, or None."""
         bit = 1 << way
         if not self.bits & bit:
             return None
-        at = (self.bits & (bit - 1)).bit_count() * REF
-        return self.joined[at : at + REF]
+        nth = (self.bits & (bit - 1)).bit_count()
+        at, lies = nth * REF, nth * PLACE
+        return self.joined[at : at + REF] + self.places[lies : lies + PLACE]
 
     def patched(self, kids: Mapping[int, bytes | None]) -> Branch:
         """The same branch with other children, or none, at some of its ways."""
-        skip, bits, joined = self
+        skip, bits, joined, places = self
         pieces: list[bytes] = []
+        lying: list[bytes] = []
         done, made = 0, bits
         for way in sorted(kids):
             bit = 1 << way
-            at = (bits & (bit - 1)).bit_count() * REF
-            pieces.append(joined[done:at])
-            done = at + REF if bits & bit else at
+            nth = (bits & (bit - 1)).bit_count()
+            pieces.append(joined[done * REF : nth * REF])
+            lying.append(places[done * PLACE : nth * PLACE])
+            done = nth + 1 if bits & bit else nth
             kid = kids[way]
             if kid is None:
                 made &= ~bit
             else:
                 made |= bit
-                pieces.append(kid)
-        pieces.append(joined[done:])
-        return make(Branch, (skip, made, b"".join(pieces)))
+                pieces.append(kid[:REF])
+                lying.append(kid[REF:])
+        pieces.append(joined[done * REF :])
+        lying.append(places[done * PLACE :])
+        return make(Branch, (skip, made, b"".join(pieces), b"".join(lying)))
 
 
 Node = Leaf | Branch
@@ -103,8 +126,19 @@ _SKIP: Final = canon.put_key("skip")
 _BRANCH_TYPE: Final = canon.put_key("$type") + canon.put_text("branch@1")
 
 
+def name_of(ref: bytes) -> bytes:
+    """The name of a node that a reference leads to."""
+    place = ref[REF:]
+    return ref[:32] if place == NOWHERE else ref[:32] + place
+
+
+def ref_of(name: bytes) -> bytes:
+    """The reference of a root, which has no hint."""
+    return name[:32] + NO_HINT + (name[32:] or NOWHERE)
+
+
 def leaf_bytes(path: bytes, value: bytes) -> bytes:
-    """A leaf as it lies in the store."""
+    """A leaf as its digest covers it, and as it lies in the store."""
     octets = canon.OCTETS
     return b"".join(
         (_LEAF, octets[len(path)], path, _LEAF_TYPE, _LEAF_VALUE, octets[len(value)], value)
@@ -112,8 +146,8 @@ def leaf_bytes(path: bytes, value: bytes) -> bytes:
 
 
 def branch_bytes(branch: Branch) -> bytes:
-    """A branch as it lies in the store."""
-    skip, bits, joined = branch
+    """A branch as its digest covers it."""
+    skip, bits, joined, _ = branch
     return b"".join(
         (
             _BRANCH,
@@ -125,6 +159,21 @@ def branch_bytes(branch: Branch) -> bytes:
             _BRANCH_TYPE,
         )
     )
+
+
+def with_places(data: bytes, places: bytes) -> bytes:
+    """A branch as it lies in a store that gives places."""
+    return b"".join((data, places, crc32(places).to_bytes(_CHECK, "big")))
+
+
+def bare(data: bytes) -> bytes:
+    """What the digest of a node covers of the bytes that lie in a store."""
+    if data.startswith(_LEAF) or data.endswith(_BRANCH_TYPE):
+        return data
+    end = data.rfind(_BRANCH_TYPE) + len(_BRANCH_TYPE)
+    places, check = data[end:-_CHECK], data[-_CHECK:]
+    # Bytes with damaged places are no longer what was put there, whatever stands before them.
+    return data[:end] if crc32(places).to_bytes(_CHECK, "big") == check else data
 
 
 _HEAD: Final = pattern(SIZE)
@@ -164,16 +213,37 @@ def _branch_of(data: bytes) -> Branch | None:
     bits = NUMBERS[found[1]]
     begin = found.end()
     stop = begin + SIZES[found[2]]
-    ending = data[stop:]
-    if not 0 < bits < 1 << 16 or stop - begin != REF * bits.bit_count():
+    count = bits.bit_count()
+    if not 0 < bits < 1 << 16 or stop - begin != REF * count:
         return None
+    ending, places = data[stop:], bytes(PLACE * count)
+    if not ending.endswith(_BRANCH_TYPE):
+        behind = max(0, len(ending) - PLACE * count - _CHECK)
+        ending, places = ending[:behind], ending[behind:-_CHECK]
     if not (ending.startswith(_SKIP) and ending.endswith(_BRANCH_TYPE)):
         return None
     try:
         skip = TEXTS[ending[len(_SKIP) : -len(_BRANCH_TYPE)]]
     except (NotCanonical, ValueError):
         return None
-    return make(Branch, (skip, bits, data[begin:stop]))
+    return make(Branch, (skip, bits, data[begin:stop], places))
+
+
+def read_node(blobs: Blobs, name: bytes) -> Node:
+    """The node of a name, for those who walk an index without a world."""
+    return parse_node(_read(blobs, name))
+
+
+def _read(blobs: Blobs, name: bytes) -> bytes:
+    data = blobs.get(name)
+    if data is None or sha256(bare(data)).digest() != name[:32]:
+        text = canon.text_of(name[:32])
+        raise BlobLost(f"index node {text} is missing or damaged", where={"blob": text})
+    return data
+
+
+def _size(branch: Branch) -> int:
+    return _ENTRY + len(branch.joined) + len(branch.places)
 
 
 class Nodes:
@@ -205,30 +275,30 @@ class Nodes:
 
     def keep(self, branches: Mapping[bytes, Branch]) -> None:
         """Remember branches that were just written: what is new is asked for next."""
-        for digest, branch in branches.items():
-            self._keep(digest, branch)
+        for name, branch in branches.items():
+            self._keep(name, branch)
 
-    def _keep(self, digest: bytes, branch: Branch) -> None:
+    def _keep(self, name: bytes, branch: Branch) -> None:
         cache = self._cache
-        if digest not in cache:
-            self._held += _ENTRY + len(branch.joined)
+        if name not in cache:
+            self._held += _size(branch)
             # For a new one two old ones go: all at once, after a snapshot, would hold up who asks.
             for _ in range(min(2, len(self._old))):
                 self._drop(self._old.pop())
-        cache[digest] = branch
+        cache[name] = branch
         if self._held > self._most:
             for old in list(islice(cache, 1 + len(cache) // 16)):
                 self._drop(old)
 
-    def _drop(self, digest: bytes) -> None:
-        old = self._cache.pop(digest, None)
+    def _drop(self, name: bytes) -> None:
+        old = self._cache.pop(name, None)
         if old is not None:
-            self._held -= _ENTRY + len(old.joined)
+            self._held -= _size(old)
 
-    def replace(self, digest: bytes) -> None:
+    def replace(self, name: bytes) -> None:
         """A change has written another branch in place of this one, which is old from now on."""
-        if digest in self._cache and len(self._replaced) < _REPLACED_MAX:
-            self._replaced[digest] = None
+        if name in self._cache and len(self._replaced) < _REPLACED_MAX:
+            self._replaced[name] = None
 
     def forget_replaced(self) -> None:
         """Let go of the branches of roots that are read no more; one too many is read again."""
@@ -239,26 +309,30 @@ class Nodes:
         """Read from another store that holds the same nodes."""
         self._blobs = blobs
 
-    def load(self, digest: bytes) -> Node:
-        """The node of a digest; a missing or damaged one stops the world."""
+    def place(self) -> bytes:
+        """Where a node that is about to be written is to lie."""
+        return self._blobs.place()
+
+    def load(self, name: bytes) -> Node:
+        """The node of a name; a missing or damaged one stops the world."""
         cache = self._cache
-        known = cache.get(digest)
+        known = cache.get(name)
         if known is not None:
             if self._held > self._half:
-                cache[digest] = cache.pop(digest)
+                cache[name] = cache.pop(name)
             return known
-        node = parse_node(self._bytes(digest))
+        node = parse_node(self._bytes(name))
         if isinstance(node, Branch):
-            self._keep(digest, node)
+            self._keep(name, node)
         return node
 
-    def peek(self, digest: bytes) -> Node:
+    def peek(self, name: bytes) -> Node:
         """The same for whoever reads much and needs none of it again: it is not remembered."""
-        return self._cache.get(digest) or parse_node(self._bytes(digest))
+        return self._cache.get(name) or parse_node(self._bytes(name))
 
-    def value(self, digest: bytes, path: bytes) -> bytes | None:
+    def value(self, name: bytes, path: bytes) -> bytes | None:
         """The value of a leaf if it is the one of a path; its bytes up to there are known then."""
-        data = self._bytes(digest)
+        data = self._bytes(name)
         start = b"".join((_LEAF, canon.OCTETS[len(path)], path, _LEAF_TYPE, _LEAF_VALUE))
         if data.startswith(start):
             found = _HEAD.match(data, len(start))
@@ -267,12 +341,8 @@ class Nodes:
         leaf = parse_node(data)
         return leaf.value if isinstance(leaf, Leaf) and leaf.path == path.hex() else None
 
-    def _bytes(self, digest: bytes) -> bytes:
-        data = self._blobs.get(digest)
-        if data is None or sha256(data).digest() != digest:
-            name = canon.text_of(digest)
-            raise BlobLost(f"index node {name} is missing or damaged", where={"blob": name})
-        return data
+    def _bytes(self, name: bytes) -> bytes:
+        return _read(self._blobs, name)
 
 
 def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
@@ -284,7 +354,7 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
     at = 0
     node = nodes.load(root)
     while type(node) is Branch:
-        skip, bits, joined = node
+        skip, bits, joined, places = node
         if skip:
             stop = at + len(skip)
             if text[at:stop] != skip:
@@ -293,12 +363,16 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
         bit = _BITS[text[at]]
         if not bits & bit:
             return None
-        begin = (bits & (bit - 1)).bit_count() * REF  # as `kid` finds it
+        nth = (bits & (bit - 1)).bit_count()  # as `kid` finds it
+        begin, lies = nth * REF, nth * PLACE
         end = begin + 32
+        name, place = joined[begin:end], places[lies : lies + PLACE]
+        if place != NOWHERE:
+            name += place
         hint = joined[end : end + 2]
         if hint != NO_HINT:  # a leaf, and not this one unless its path ends alike
-            return nodes.value(joined[begin:end], path) if hint == tail else None
-        node = nodes.load(joined[begin:end])
+            return nodes.value(name, path) if hint == tail else None
+        node = nodes.load(name)
         at += 1
     assert isinstance(node, Leaf), "a walk ends at a leaf"
     return node.value if node.path == text else None
@@ -310,8 +384,8 @@ def scan(nodes: Nodes, root: bytes, after: bytes = b"") -> Iterator[tuple[bytes,
         yield from _scan(nodes, root, "", after.hex())
 
 
-def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[bytes, bytes]]:
-    node = nodes.load(digest)
+def _scan(nodes: Nodes, name: bytes, done: str, after: str) -> Iterator[tuple[bytes, bytes]]:
+    node = nodes.load(name)
     if isinstance(node, Leaf):
         if node.path > after:
             yield bytes.fromhex(node.path), node.value
@@ -323,7 +397,7 @@ def _scan(nodes: Nodes, digest: bytes, done: str, after: str) -> Iterator[tuple[
             continue
         reached = done + "0123456789abcdef"[way]
         if reached >= after[: len(reached)]:
-            yield from _scan(nodes, kid[:32], reached, after)
+            yield from _scan(nodes, name_of(kid), reached, after)
 
 
 def tails(nodes: Nodes, root: bytes, start: str) -> list[bytes]:
@@ -334,9 +408,9 @@ def tails(nodes: Nodes, root: bytes, start: str) -> list[bytes]:
     return found
 
 
-def _gather(nodes: Nodes, digest: bytes, done: str, wanted: tuple[str, list[bytes]]) -> None:
+def _gather(nodes: Nodes, name: bytes, done: str, wanted: tuple[str, list[bytes]]) -> None:
     start, found = wanted
-    node = nodes.peek(digest)
+    node = nodes.peek(name)
     if isinstance(node, Leaf):
         if node.path.startswith(start):
             found.append(bytes.fromhex(node.path[-4:]))
@@ -347,7 +421,7 @@ def _gather(nodes: Nodes, digest: bytes, done: str, wanted: tuple[str, list[byte
         reached = done + "0123456789abcdef"[way]
         if kid is None or reached[: len(start)] != start[: len(reached)]:
             continue
-        if kid[32:] != NO_HINT and len(reached) >= len(start):
-            found.append(kid[32:])  # a leaf, whose hint is all that is asked for
+        if kid[32:REF] != NO_HINT and len(reached) >= len(start):
+            found.append(kid[32:REF])  # a leaf, whose hint is all that is asked for
         else:
-            _gather(nodes, kid[:32], reached, wanted)
+            _gather(nodes, name_of(kid), reached, wanted)

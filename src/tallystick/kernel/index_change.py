@@ -13,26 +13,47 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from tallystick.kernel.index import EMPTY, NO_HINT, Branch, Leaf, Nodes, branch_bytes, leaf_bytes
+from tallystick.kernel.index import (
+    EMPTY,
+    NO_HINT,
+    NOWHERE,
+    REF,
+    Branch,
+    Leaf,
+    Nodes,
+    branch_bytes,
+    leaf_bytes,
+    name_of,
+    ref_of,
+    with_places,
+)
 from tallystick.model.tuples import make
 
 
 class Written(NamedTuple):
-    """The outcome of a change: the new root, the nodes that are new, and the branches of these."""
+    """The outcome of a change: the new top, the nodes that are new, and the branches of these.
 
-    root: bytes
+    All go by their names; the first 32 bytes of the top's are the root, a digest.
+    """
+
+    top: bytes
     nodes: dict[bytes, bytes]
     branches: dict[bytes, Branch]
 
+    @property
+    def root(self) -> bytes:
+        """The digest of all entries."""
+        return self.top[:32]
 
-def change(nodes: Nodes, root: bytes, changes: Mapping[bytes, bytes | None]) -> Written:
+
+def change(nodes: Nodes, top: bytes, changes: Mapping[bytes, bytes | None]) -> Written:
     """Apply writes (bytes) and deletes (None); costs what is changed, not what is there."""
     items = [(path.hex(), value) for path, value in sorted(changes.items())]
     if not items:
-        return Written(root, {}, {})
+        return Written(top, {}, {})
     work = _Change(nodes)
-    top = work.merged(None if root == EMPTY else root + NO_HINT, items, 0)
-    return Written(EMPTY if top is None else top[:32], work.written, work.branches)
+    made = work.merged(None if top == EMPTY else ref_of(top), items, 0)
+    return Written(EMPTY if made is None else name_of(made), work.written, work.branches)
 
 
 Items = list[tuple[str, bytes | None]]
@@ -53,7 +74,7 @@ class _Change:
         """What is there after the changes, all of which share the nibbles before `at`."""
         if ref is None:
             return self._built([item for item in items if item[1] is not None], at)
-        node = self._nodes.peek(ref[:32])  # another takes its place: nobody asks for it again
+        node = self._nodes.peek(name_of(ref))  # another takes its place: nobody asks for it again
         if isinstance(node, Branch):
             return self._branch(ref, node, items, at)
         return self._leaf(ref, node, items, at)
@@ -66,7 +87,7 @@ class _Change:
             kept.append((leaf.path, leaf.value))
             kept.sort()
             hint = bytes.fromhex(leaf.path[-4:])  # a leaf that was the root had none
-            return self._built(kept, at, (leaf.path, ref[:32] + hint))
+            return self._built(kept, at, (leaf.path, ref[:32] + hint + ref[REF:]))
         if kept == [(leaf.path, leaf.value)]:
             return ref
         return self._built(kept, at)
@@ -87,19 +108,19 @@ class _Change:
         if ref is not None:
             if not kids:  # deletes of absent paths change nothing: no node is written
                 return ref
-            self._nodes.replace(ref[:32])
+            self._nodes.replace(name_of(ref))
         return self._put(branch.patched(kids))
 
     def _split(self, branch: Branch, shared: int, items: Items, at: int) -> bytes | None:
         """Some entry leaves the common nibbles early: the branch moves one level down."""
-        skip, bits, joined = branch
+        skip, bits, joined, places = branch
         way, below = int(skip[shared], 16), at + shared + 1
         groups = _groups(skip[:shared], items, at)
-        lower = Branch(skip[shared + 1 :], bits, joined)
+        lower = Branch(skip[shared + 1 :], bits, joined, places)
         kids = {way: self._branch(None, lower, groups.pop(way, []), below)}
         for other, group in groups.items():
             kids[other] = self.merged(None, group, below)
-        return self._put(Branch(skip[:shared], 0, b"").patched(kids))
+        return self._put(Branch(skip[:shared], 0, b"", b"").patched(kids))
 
     def _put(self, branch: Branch) -> bytes | None:
         """A branch with any number of children, in the one shape it may have."""
@@ -110,21 +131,21 @@ class _Change:
 
     def _collapsed(self, branch: Branch) -> bytes:
         """A branch with one child is that child, which takes over the nibbles on the way to it."""
-        ref = branch.joined
-        digest = ref[:32]
-        only = self.branches.pop(digest, None)
+        ref = branch.joined + branch.places
+        name = name_of(ref)
+        only = self.branches.pop(name, None)
         if only is not None:
-            del self.written[digest]  # it was written a moment ago, and nobody will name it
-        elif digest in self.written:
+            del self.written[name]  # it was written a moment ago, and nobody will name it
+        elif name in self.written:
             return ref
         else:
-            node = self._nodes.load(digest)
+            node = self._nodes.load(name)
             if isinstance(node, Leaf):
                 return ref
-            self._nodes.replace(digest)
+            self._nodes.replace(name)
             only = node
         way = "0123456789abcdef"[branch.bits.bit_length() - 1]
-        return self._store(Branch(branch.skip + way + only.skip, only.bits, only.joined))
+        return self._store(only._replace(skip=branch.skip + way + only.skip))
 
     def _built(self, items: Items, at: int, known: tuple[str, bytes] = _NONE) -> bytes | None:
         """A fresh subtree of writes, sorted by path; the leaf of one may be there already."""
@@ -142,25 +163,33 @@ class _Change:
             stop += 1
         bits = 0
         refs: list[bytes] = []
+        places: list[bytes] = []
         for way, group in _groups(first[at:stop], items, at).items():
             ref = self._built(group, stop + 1, known)
             assert ref is not None, "a group holds a write"
             bits |= 1 << way
-            refs.append(ref)
-        return self._store(make(Branch, (first[at:stop], bits, b"".join(refs))))
+            refs.append(ref[:REF])
+            places.append(ref[REF:])
+        joined, lying = b"".join(refs), b"".join(places)
+        return self._store(make(Branch, (first[at:stop], bits, joined, lying)))
 
     def _store(self, branch: Branch) -> bytes:
         data = branch_bytes(branch)
-        digest = sha256(data).digest()
-        self.written[digest] = data
-        self.branches[digest] = branch
-        return digest + NO_HINT
+        name = digest = sha256(data).digest()
+        place = self._nodes.place()
+        if place != NOWHERE:
+            name = digest + place
+            data = with_places(data, branch.places)
+        self.written[name] = data
+        self.branches[name] = branch
+        return digest + NO_HINT + place
 
     def _store_leaf(self, path: bytes, value: bytes) -> bytes:
         data = leaf_bytes(path, value)
         digest = sha256(data).digest()
-        self.written[digest] = data
-        return digest + path[-2:]
+        place = self._nodes.place()
+        self.written[digest if place == NOWHERE else digest + place] = data
+        return digest + path[-2:] + place
 
 
 def _shared(skip: str, items: Items, at: int) -> int:

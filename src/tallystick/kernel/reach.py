@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical, SchemaMismatch
-from tallystick.kernel.index import EMPTY, Blobs, Branch, parse_node
+from tallystick.kernel.index import EMPTY, Blobs, Branch, name_of, read_node
 from tallystick.kernel.leaves import read_blob
+from tallystick.kernel.snapshot import tops_of
 from tallystick.model.catalogue import Catalogue
 from tallystick.model.frames import Sealed, open_frame
 from tallystick.model.records import (
@@ -48,7 +49,10 @@ _SNAPSHOT: Final = 8
 
 
 class Marks:
-    """The digests that must be kept; each is followed once in each of its roles."""
+    """The names that must be kept; each is followed once in each of its roles.
+
+    A name is a digest, and behind it a place where a node has one.
+    """
 
     def __init__(self, blobs: Blobs, catalogue_of: CatalogueOf | None = None) -> None:
         """Without catalogues every hash in a value is a name, of whatever schema it is."""
@@ -72,13 +76,15 @@ class Marks:
             if end is None:
                 self._proposal(held)
         self.manifest(raw["manifest"])
-        for name, root in raw["roots"].items():
-            self._trie(root, self._leaf_marker(name))
+        for name, top in tops_of(raw).items():
+            if top[32:]:
+                self._new(top[:32], _NODE)  # taken from elsewhere, it lies under its digest
+            self._trie(top, self._leaf_marker(name))
 
-    def index(self, root: bytes) -> None:
+    def index(self, top: bytes) -> None:
         """The nodes of an index that a live world still reads."""
-        if root != EMPTY:
-            self._trie(root, lambda _value: None)
+        if top != EMPTY:
+            self._trie(top, lambda _value: None)
 
     def tail(self, frames: Iterable[Sealed]) -> None:
         """Everything that journal frames name."""
@@ -141,15 +147,15 @@ class Marks:
 
     # ---- tries ------------------------------------------------------------------------------
 
-    def _trie(self, digest: bytes, leaf: Callable[[bytes], None]) -> None:
-        if not self._new(digest, _NODE):
+    def _trie(self, name: bytes, leaf: Callable[[bytes], None]) -> None:
+        if not self._new(name, _NODE):
             return
-        node = parse_node(read_blob(self._blobs, digest))
+        node = read_node(self._blobs, name)
         if isinstance(node, Branch):
             for way in range(16):
                 kid = node.kid(way)
                 if kid is not None:
-                    self._trie(kid[:32], leaf)
+                    self._trie(name_of(kid), leaf)
         else:
             leaf(node.value)
 

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     manifest: bytes
     document: bytes
     root: bytes
-    roots: dict[str, bytes]
+    tops: dict[str, bytes]
     paths: dict[str, list[bytes]]
     written: int
     branches: dict[bytes, Branch]
@@ -61,13 +61,14 @@ def take(world: World, given: TakeSnapshot) -> Frame:
     draft = Draft(world)
     stamp = draft.stamp(given.sample)
     plan = plan_of(world, draft.blobs)
-    state_root = state_root_of(world, plan.roots)
+    roots = _roots(plan.tops)
+    state_root = state_root_of(world, roots)
     dirty = sum(len(store.delta) for store in world.cells.values())
     draft.add(
         SnapshotTaken(
             root=plan.root,
             state_root=state_root,
-            roots=plan.roots,
+            roots=roots,
             manifest=world.manifest,
             cells=world.cell_count,
             dirty=dirty,
@@ -93,8 +94,8 @@ def prepare(world: World, most: int, least: int, put: Put, *, hurry: bool = Fals
     for store in sorted(world.stores().values(), key=_unprepared, reverse=True):
         made = store.prepare(most, least, hurry=hurry)
         if made is not None:
-            for digest, data in made.nodes.items():
-                put(digest, data)
+            for name, data in made.nodes.items():
+                put(name, data)
             world.nodes.keep(made.branches)
             return True
     return False
@@ -112,7 +113,7 @@ def unprepare(world: World) -> None:
 
 def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
     """Materialise the deltas into new nodes (into `blobs`); changes nothing in the world."""
-    roots: dict[str, bytes] = {}
+    tops: dict[str, bytes] = {}
     paths: dict[str, list[bytes]] = {}
     branches: dict[bytes, Branch] = {}
     for name, store in world.stores().items():
@@ -120,17 +121,32 @@ def plan_of(world: World, blobs: dict[bytes, bytes]) -> Plan:
         paths[name] = list(store.delta)
         blobs.update(made.nodes)
         branches.update(made.branches)
-        if made.root != EMPTY:
-            roots[name] = made.root
+        if made.top != EMPTY:
+            tops[name] = made.top
     written = len(blobs)
-    root = root_of(world, state_root_of(world, roots))
-    document = _document(world, roots)
+    root = root_of(world, state_root_of(world, _roots(tops)))
+    document = _document(world, tops)
     blobs[canon.digest_of(document)] = document
     stands = (world.seq, world.head, world.manifest)
-    return Plan(*stands, document, root, roots, paths, written, branches)
+    return Plan(*stands, document, root, tops, paths, written, branches)
 
 
-def _document(world: World, roots: dict[str, bytes]) -> bytes:
+def _roots(tops: dict[str, bytes]) -> dict[str, bytes]:
+    """The digests of the indexes, wherever they lie."""
+    return {name: top[:32] for name, top in tops.items()}
+
+
+def tops_of(document: Any) -> dict[str, bytes]:
+    """The names of the indexes of a snapshot.
+
+    In a store that took the snapshot from elsewhere its places mean nothing, and nothing lies there.
+    """
+    places = document.get("places", {})
+    return {name: root + places.get(name, b"") for name, root in document["roots"].items()}
+
+
+def _document(world: World, tops: dict[str, bytes]) -> bytes:
+    places = {name: top[32:] for name, top in tops.items() if top[32:]}
     flows = world.levels.value(world.logical_ns)
     governance = governance_value(world)
     fields = {
@@ -141,7 +157,8 @@ def _document(world: World, roots: dict[str, bytes]) -> bytes:
         "now_ns": world.now_ns,
         "head": world.head,
         "manifest": world.manifest,
-        "roots": roots,
+        "roots": _roots(tops),
+        **({"places": places} if places else {}),
         "cells": world.cell_count,
         "keys": keys_value(world),
         "revoked": world.revoked,
@@ -181,13 +198,13 @@ def promote(world: World, plan: Plan) -> None:
     """The snapshot is durable: what it covers and was not touched since is clean, see `clean`."""
     seq = plan.seq + 1  # of its record, where `fold` has marked the stores
     for name, store in world.stores().items():
-        root = plan.roots.get(name, EMPTY)
+        top = plan.tops.get(name, EMPTY)
         if name == "timers":
-            world.timers.promote(root, plan.paths.get(name, []), seq)
+            world.timers.promote(top, plan.paths.get(name, []), seq)
         elif name == "expiry":
-            world.expiry.promote(root, plan.paths.get(name, []), seq)
+            world.expiry.promote(top, plan.paths.get(name, []), seq)
         else:
-            store.promote(root, plan.paths.get(name, []), seq)
+            store.promote(top, plan.paths.get(name, []), seq)
     world.nodes.forget_replaced()
     world.nodes.leave_room(sum([store.filter_bytes for store in world.cells.values()]))
     world.nodes.keep(plan.branches)
@@ -223,7 +240,7 @@ def load(digest: bytes, blobs: Blobs, runner: Runner, settings: Settings | None 
     world.head = raw["head"]
     world.cell_count = raw["cells"]
     world.activate(raw["manifest"])
-    world.mount(raw["roots"])
+    world.mount(tops_of(raw))
     world.keys = {
         key: Trust(public, tuple(executors), tuple(effects), revoked)
         for key, (public, executors, effects, revoked) in raw["keys"].items()

@@ -66,7 +66,7 @@ class Store(Generic[T]):
         "_touched",
         "ahead",
         "delta",
-        "root",
+        "top",
     )
 
     # tidy: all that a store holds.
@@ -76,7 +76,7 @@ class Store(Generic[T]):
         encode: Encode[T],
         decode: Callable[[bytes], T],
         *,
-        root: bytes = EMPTY,
+        top: bytes = EMPTY,
         cache: int = 4096,
         path_of: Callable[[bytes], bytes] = _same,
         filtered: bool = False,
@@ -93,16 +93,21 @@ class Store(Generic[T]):
         # What the last snapshot covers and is still in the delta, and where that was recorded.
         self._clean_keys: list[bytes] = []
         self._clean_seq = 0
-        self.root = root
-        self._presence = Presence(whole=root == EMPTY) if filtered else None
+        self.top = top  # the name of the root's node
+        self._presence = Presence(whole=top == EMPTY) if filtered else None
         self._absent: bytes | None = None  # the last key that the index did not have
-        # What of the delta stands in the root `ahead` as it is now, and what is to be merged next.
+        # What of the delta stands in the top `ahead` as it is now, and what is to be merged next.
         self.ahead: bytes | None = None
         self._merged: dict[bytes, None] = {}
         self._round: list[bytes] = []
         self._rounds = 0  # in a hurry
         self._last = 0  # the size of the last of them
         self.delta: dict[bytes, T | None] = {}
+
+    @property
+    def root(self) -> bytes:
+        """The digest of what the index holds."""
+        return self.top[:32]
 
     def get(self, key: bytes) -> T | None:
         """The entry for reading; changing it in place is a defect, use `edit`."""
@@ -112,7 +117,7 @@ class Store(Generic[T]):
     def _clean(self, key: bytes) -> T | None:
         """The entry of a key that is not dirty."""
         # A new cell is looked for when it is routed and again when it is folded.
-        if self.root == EMPTY or key == self._absent:
+        if self.top == EMPTY or key == self._absent:
             return None
         hot = self._hot
         found = hot.get(key)
@@ -123,11 +128,11 @@ class Store(Generic[T]):
         if presence is not None and presence.lacks(path):
             self._absent = key
             return None
-        value = lookup(self._nodes, self.root, path)
+        value = lookup(self._nodes, self.top, path)
         if value is None:
             if presence is not None and not presence.knows(path):
                 # What was read just now tells of its neighbours, too.
-                presence.learn(path, tails(self._nodes, self.root, path[:2].hex()))
+                presence.learn(path, tails(self._nodes, self.top, path[:2].hex()))
             self._absent = key
             return None
         found = self._decode(value)
@@ -165,7 +170,7 @@ class Store(Generic[T]):
         if self._merged:
             self._merged.pop(key, None)
         self._hot.pop(key, None)
-        if self.root == EMPTY and self._touched is None and self.ahead is None:
+        if self.top == EMPTY and self._touched is None and self.ahead is None:
             self.delta.pop(key, None)
         else:
             # A snapshot on its way may hold the entry: the delete must outlive its promotion.
@@ -173,7 +178,7 @@ class Store(Generic[T]):
 
     def take(self, key: bytes) -> T | None:
         """Delete an entry, and give it a last time."""
-        if self.root == EMPTY and self._touched is None and self.ahead is None:
+        if self.top == EMPTY and self._touched is None and self.ahead is None:
             return self.delta.pop(key, None)  # nothing is clean above an empty index
         found = self.get(key)
         self.remove(key)
@@ -185,7 +190,7 @@ class Store(Generic[T]):
             self._nodes,
             self._encode,
             self._decode,
-            root=self.root,
+            top=self.top,
             cache=self._most,
             path_of=self._path_of,
         )
@@ -197,15 +202,15 @@ class Store(Generic[T]):
         return made
 
     def written(self) -> Written:
-        """The root with the delta applied, and the blobs that are new; changes nothing."""
+        """The top with the delta applied, and the blobs that are new; changes nothing."""
         if self.ahead is None:
-            return self._changed_by(self.root, self.delta)
+            return self._changed_by(self.top, self.delta)
         merged = self._merged
         return self._changed_by(self.ahead, [key for key in self.delta if key not in merged])
 
-    def _changed_by(self, root: bytes, keys: Collection[bytes]) -> Written:
+    def _changed_by(self, top: bytes, keys: Collection[bytes]) -> Written:
         if not keys:
-            return Written(root, {}, {})
+            return Written(top, {}, {})
         encode, path_of, delta = self._encode, self._path_of, self.delta
         beside: dict[bytes, bytes] = {}
         changes = {
@@ -214,7 +219,7 @@ class Store(Generic[T]):
         }
         if self._presence is not None:
             self._presence.add(changes)  # before any root holds them, whether one ever will or not
-        made = change(self._nodes, root, changes)
+        made = change(self._nodes, top, changes)
         made.nodes.update(beside)
         return made
 
@@ -239,8 +244,8 @@ class Store(Generic[T]):
             self._round = sorted(left, key=self._path_of, reverse=True)
         keys, self._round = self._round[-most:], self._round[:-most]
         keys = [key for key in keys if key in delta and key not in merged]
-        made = self._changed_by(self.root if self.ahead is None else self.ahead, keys)
-        self.ahead = made.root
+        made = self._changed_by(self.top if self.ahead is None else self.ahead, keys)
+        self.ahead = made.top
         merged.update(dict.fromkeys(keys))
         return made
 
@@ -270,7 +275,7 @@ class Store(Generic[T]):
         if self._touched is None:
             self._touched = {}
 
-    def promote(self, root: bytes, keys: list[bytes], seq: int) -> None:
+    def promote(self, top: bytes, keys: list[bytes], seq: int) -> None:
         """The snapshot recorded at `seq` is durable: what was not touched since is clean.
 
         It leaves the delta with `clean`, some at a time: thousands at once would hold up who asks.
@@ -280,7 +285,7 @@ class Store(Generic[T]):
         self.clean(len(self._clean_keys))
         if self._touched is None:
             self.mark(seq)  # what is touched before it is cleaned is dirty
-        self.root = root
+        self.top = top
         self._absent = None
         self.unprepare()
         self._clean_keys, self._clean_seq = keys[::-1], seq
@@ -310,7 +315,7 @@ class Store(Generic[T]):
         places = [(self._path_of(key), key) for key in self.delta]
         changed = sorted(place for place in places if place[0] > after)
         at = 0
-        for path, value in scan(self._nodes, self.root, after):
+        for path, value in scan(self._nodes, self.top, after):
             while at < len(changed) and changed[at][0] < path:
                 yield from self._changed(changed[at])
                 at += 1
@@ -325,7 +330,7 @@ class Store(Generic[T]):
     def paths_after(self, after: bytes, most: int) -> list[bytes]:
         """At most that many paths of the promoted index behind `after`, in order."""
         found: list[bytes] = []
-        for path, _ in scan(self._nodes, self.root, after):
+        for path, _ in scan(self._nodes, self.top, after):
             found.append(path)
             if len(found) == most:
                 break
@@ -353,11 +358,11 @@ class Calendar:
 
     __slots__ = ("_chunk", "_cursor", "_far", "_heap", "store")
 
-    def __init__(self, nodes: Nodes, root: bytes = EMPTY, chunk: int = CHUNK) -> None:
+    def __init__(self, nodes: Nodes, top: bytes = EMPTY, chunk: int = CHUNK) -> None:
         self._chunk = chunk
-        self.store: Store[bytes] = Store(nodes, _same, _same, root=root)
+        self.store: Store[bytes] = Store(nodes, _same, _same, top=top)
         self._heap: list[bytes] = []
-        self._cursor: bytes | None = b"" if root != EMPTY else None
+        self._cursor: bytes | None = b"" if top != EMPTY else None
         self._far = False  # what is far off may be in memory without need
 
     def twin(self) -> Calendar:
@@ -409,12 +414,12 @@ class Calendar:
             heappush(self._heap, path)
         return found
 
-    def promote(self, root: bytes, paths: list[bytes], seq: int) -> None:
+    def promote(self, top: bytes, paths: list[bytes], seq: int) -> None:
         """As for a store; what is struck out leaves memory, and so does what is far off, later."""
         struck = self.store.delta
         self._heap = [path for path in self._heap if struck.get(path, b"") is not None]
         heapify(self._heap)
-        self.store.promote(root, paths, seq)
+        self.store.promote(top, paths, seq)
         self._far = True
 
     def clean(self, most: int) -> bool:

@@ -126,27 +126,27 @@ class World:
         self.resident_bytes = 0
         self.unclean = False  # the stores still hold what the last snapshot has made clean
 
-    def mount(self, roots: dict[str, bytes]) -> None:
-        """Point every store at the roots of a snapshot; missing ones are empty."""
+    def mount(self, tops: dict[str, bytes]) -> None:
+        """Point every store at the index of a snapshot; missing ones are empty."""
         nodes = self.nodes
 
-        def root(name: str) -> bytes:
-            return roots.get(name, EMPTY)
+        def top(name: str) -> bytes:
+            return tops.get(name, EMPTY)
 
         self.intents: Store[Intent] = Store(
-            nodes, leaves.put_intent, leaves.load_intent, root=root("intents")
+            nodes, leaves.put_intent, leaves.load_intent, top=top("intents")
         )
         self.keyed: Store[Keyed] = Store(
-            nodes, leaves.put_keyed, leaves.load_keyed, root=root("keyed")
+            nodes, leaves.put_keyed, leaves.load_keyed, top=top("keyed")
         )
         self.fence: Store[Fence] = Store(
-            nodes, leaves.put_fence, leaves.load_fence, root=root("fence")
+            nodes, leaves.put_fence, leaves.load_fence, top=top("fence")
         )
-        self.timers = Calendar(nodes, root("timers"))
-        self.expiry = Calendar(nodes, root("expiry"))
+        self.timers = Calendar(nodes, top("timers"))
+        self.expiry = Calendar(nodes, top("expiry"))
         self.cells = {
-            name[5:]: self._cell_store(name[5:], root(name))
-            for name in roots
+            name[5:]: self._cell_store(name[5:], top(name))
+            for name in tops
             if name.startswith("cell:")
         }
 
@@ -185,7 +185,7 @@ class World:
             store = self.cells[workflow] = self._cell_store(workflow, EMPTY)
         return store
 
-    def _cell_store(self, workflow: str, root: bytes) -> Store[Cell]:
+    def _cell_store(self, workflow: str, top: bytes) -> Store[Cell]:
         def put(cell: Cell, beside: dict[bytes, bytes]) -> bytes:
             return leaves.put_cell(cell, beside, self.document, self.blobs)
 
@@ -196,7 +196,7 @@ class World:
             self.nodes,
             put,
             load,
-            root=root,
+            top=top,
             cache=self.settings.cell_cache,
             path_of=canon.digest_of,
             filtered=True,

@@ -73,9 +73,9 @@ def _mended(
 def _copies(source: SqliteReader, world: str) -> Callable[[bytes], bytes | None]:
     """The blobs of a world in a backup; one that is damaged there too is no copy."""
 
-    def copy(digest: bytes) -> bytes | None:
+    def copy(name: bytes) -> bytes | None:
         try:
-            return source.blob(world, digest)
+            return source.blob(world, name)
         except TallyError:
             return None
 

@@ -58,6 +58,10 @@ class SplitJournal:
         """The bytes behind a digest."""
         return self._reader.blob(world, digest)
 
+    def room(self, world: str) -> int:
+        """The first free place for a node."""
+        return self._reader.room(world)
+
     def snapshots(self, world: str) -> list[SnapshotRow]:
         """The snapshots that are kept."""
         return self._reader.snapshots(world)

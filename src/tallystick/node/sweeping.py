@@ -139,7 +139,7 @@ class Sweeping:
 
 def _roots(world: World) -> list[bytes]:
     """The indexes that a live world reads."""
-    return [store.root for store in world.stores().values() if store.root != EMPTY]
+    return [store.top for store in world.stores().values() if store.top != EMPTY]
 
 
 def _forks(reader: Reader, world: str) -> list[str]:

@@ -66,12 +66,15 @@ class _Book:
         self._own: dict[bytes, bytes] = {}
         self.pages = [Page([], {})]
 
-    def get(self, digest: bytes) -> bytes | None:
-        own = self._own.get(digest)
-        return self._base.get(digest) if own is None else own
+    def get(self, name: bytes) -> bytes | None:
+        own = self._own.get(name)
+        return self._base.get(name) if own is None else own
 
-    def put(self, digest: bytes, data: bytes) -> None:
-        self._own[digest] = self.pages[-1].blobs[digest] = data
+    def put(self, name: bytes, data: bytes) -> None:
+        self._own[name] = self.pages[-1].blobs[name] = data
+
+    def place(self) -> bytes:
+        return self._base.place()
 
     def keep(self, world: World, frame: Frame) -> None:
         """Fold a frame and write it down."""

@@ -205,7 +205,7 @@ def marks_of(journal: History, world: World, keep: int = 1) -> frozenset[bytes]:
             marks.snapshot(row.document)
         if name == world.id:
             for store in world.stores().values():
-                marks.index(store.root)
+                marks.index(store.top)
         kept.update(marks.kept)
         # A fork reads its parent's blobs: what it pins must not be swept here (I7, I21).
         waiting += journal.forks(name)

@@ -300,8 +300,8 @@ class Trail:
     def check_I20(self, world: World, journal: History) -> None:  # noqa: N802
         """A delta is cleared only after its snapshot is durable: clean roots are on disk."""
         for name, store in world.stores().items():
-            if self._clean.get(name) == store.root:
+            if self._clean.get(name) == store.top:
                 continue  # it was there when it became so, and a collection is looked at apart
-            self._clean[name] = store.root
-            there = store.root == bytes(32) or journal.blob(self.world, store.root) is not None
+            self._clean[name] = store.top
+            there = store.top == bytes(32) or journal.blob(self.world, store.top) is not None
             must(there, "I20", f"the clean root of {name} is not durable")

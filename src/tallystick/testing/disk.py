@@ -89,6 +89,10 @@ class SimJournal:
         """A blob as the node sees it."""
         return self._view.blob(world, digest)
 
+    def room(self, world: str) -> int:
+        """The first free place as the node sees it."""
+        return self._view.room(world)
+
     def snapshots(self, world: str) -> list[SnapshotRow]:
         """Snapshots as the node sees them."""
         return self._view.snapshots(world)

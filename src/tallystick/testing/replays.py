@@ -21,14 +21,19 @@ class Beside:
         self._under = under
         self.own: dict[bytes, bytes] = {}
 
-    def get(self, digest: bytes) -> bytes | None:
-        """The bytes of a digest."""
-        found: bytes | None = self.own.get(digest)
-        return self._under.get(digest) if found is None else found
+    def get(self, name: bytes) -> bytes | None:
+        """The bytes of a name."""
+        found: bytes | None = self.own.get(name)
+        return self._under.get(name) if found is None else found
 
-    def put(self, digest: bytes, data: bytes) -> None:
+    def put(self, name: bytes, data: bytes) -> None:
         """Keep bytes here alone."""
-        self.own[digest] = data
+        self.own[name] = data
+
+    def place(self) -> bytes:
+        """Where the next node would lie in the store below."""
+        place: bytes = self._under.place()
+        return place
 
 
 def assert_replays(world: Any) -> None:

@@ -80,11 +80,11 @@ INSERT INTO next WITH RECURSIVE c(n) AS
 def _released() -> Callable[[Any, int], None]:
     """A release whose files have one more table; its own way to upgrade, which tells of itself."""
     upgrade = sqlite_tables._upgrade
-    sqlite_tables.FORMAT = 2  # type: ignore[misc]  # no defect: a later release
-    sqlite_tables.UPGRADES[1] = _NEXT
+    sqlite_tables.UPGRADES[sqlite_tables.FORMAT] = _NEXT
+    sqlite_tables.FORMAT += 1  # type: ignore[misc]  # no defect: a later release
 
     def telling(db: Any, version: int) -> None:
-        if version < 2:
+        if version < sqlite_tables.FORMAT:
             Path(db.db_filename("main")).with_name("upgrading").touch()
         upgrade(db, version)
 
@@ -102,8 +102,9 @@ def upgrade_in_pieces() -> None:
     telling = _released()
 
     def hasty(db: Any, version: int) -> None:
-        if version == 1:
-            db.execute("UPDATE meta SET value=2 WHERE key='format'")
+        later = sqlite_tables.FORMAT
+        if version == later - 1:
+            db.execute("UPDATE meta SET value=? WHERE key='format'", (later,))
             Path(db.db_filename("main")).with_name("upgrading").touch()
             time.sleep(0.2)
             db.execute(_NEXT)

@@ -67,6 +67,11 @@ def blob_flipped(wreck: Wreck) -> None:
     wreck.run("UPDATE blob SET body=? WHERE hash=?", wreck.flip(body), digest)
 
 
+def node_flipped(wreck: Wreck) -> None:
+    number, body = wreck.chance.choice(wreck.run("SELECT id, body FROM node ORDER BY id"))
+    wreck.run("UPDATE node SET body=? WHERE id=?", wreck.flip(body), number)
+
+
 def snapshot_flipped(wreck: Wreck) -> None:
     seq, root = wreck.chance.choice(wreck.run("SELECT seq, root FROM snapshot"))
     wreck.run("UPDATE snapshot SET root=? WHERE seq=?", wreck.flip(root), seq)
@@ -109,6 +114,7 @@ DAMAGES: Final[tuple[Callable[[Wreck], None], ...]] = (
     frames_swapped,
     tail_removed,
     blob_flipped,
+    node_flipped,
     snapshot_flipped,
     checkpoint_flipped,
     file_cut,
