@@ -15,7 +15,7 @@ from tallystick.model.records import EventAdmitted, ReceiptSettled, Record
 from tests.rig import NODE, WORLD, Rig
 from tests.worlds import CREATED, FUNCTIONS, created, order_documents
 
-SPILL = 700  # so that some blobs are files
+SPILL = 200  # so that some blobs are files
 
 
 def grown(folder: Path, orders: int = 12) -> Rig:

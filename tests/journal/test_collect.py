@@ -80,10 +80,17 @@ def test_young_orphans_stay(rig: Rig) -> None:
 
 
 def test_marking_too_little_is_found(rig: Rig) -> None:
-    """ND-26, control: a sweep that keeps one blob too few is found by verify."""
+    """ND-26, control: a sweep that keeps one blob or one node too few is found by verify."""
     keep = sorted(marks_of(store(rig), WORLD) & {d for d, _ in store(rig).blobs(WORLD)})
-    keep_only(store(rig), WORLD, frozenset(keep[1:]))
-    assert not verify(store(rig), WORLD).ok
+    for placed in (False, True):
+        documents = {row.document for row in store(rig).snapshots(WORLD)}
+        gone = next(name for name in keep if name not in documents and bool(name[32:]) == placed)
+        data = store(rig).blob(WORLD, gone)
+        assert data is not None
+        keep_only(store(rig), WORLD, frozenset(keep) - {gone})
+        assert not verify(store(rig), WORLD).ok
+        store(rig).mend_blob(WORLD, gone, data)
+        assert verify(store(rig), WORLD).ok
 
 
 @pytest.mark.invariant("I7", "I21")

@@ -77,6 +77,13 @@ def test_a_definition_that_is_lost_is_only_named(rig: Rig) -> None:
     assert not left.broken
     assert any(found.where == "manifest" for found in left.verdict.findings)
     assert mend(store(rig), WORLD, copies.get).verdict.ok
+    snapshots = store(rig).snapshots(WORLD)
+    case.run("DELETE FROM blob WHERE hash=?", digest)
+    left = mend(store(rig), WORLD)
+    assert "no sound copy" in left.notices[0]
+    assert not left.broken
+    assert mend(store(rig), WORLD, copies.get).verdict.ok
+    assert store(rig).snapshots(WORLD) == snapshots, "they were sound, but for the definition"
     assert store(rig).worlds()[0].state == "open"
 
 

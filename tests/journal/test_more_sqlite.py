@@ -12,7 +12,7 @@ from tallystick.journal.base import CheckpointRow, Head
 from tallystick.journal.blob_files import write_file
 from tallystick.journal.sqlite import SqliteJournal
 from tallystick.journal.sqlite_read import SqliteReader
-from tallystick.journal.sqlite_tables import check_library
+from tallystick.journal.sqlite_tables import FORMAT, check_library
 from tallystick.kernel.roots import root
 from tests.journal.test_journal import WORLD, Writer, blob
 from tests.kernel.test_fork import child_id, child_rig
@@ -89,7 +89,7 @@ def test_a_newer_format_in_the_wal_is_left_untouched(tmp_path: Path) -> None:
     """
     journal = SqliteJournal(tmp_path)
     Writer(journal).write(1)
-    journal._db.execute("UPDATE meta SET value=2 WHERE key='format'")
+    journal._db.execute("UPDATE meta SET value=value + 1 WHERE key='format'")
     journal._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     journal.close()
     names = ("tally.db", "tally.db-wal")
@@ -128,7 +128,7 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(apsw.ReadOnlyError):
         reader._db.execute("DELETE FROM frame")
     assert len(list(reader.read(WORLD))) == 1
-    assert reader.meta()["format"] == 1
+    assert reader.meta()["format"] == FORMAT
     reader.close()
     assert (tmp_path / "tally.db").read_bytes() == before
 

@@ -108,8 +108,7 @@ def test_a_fork_and_its_parent_give_the_same_places(any_rig: Rig) -> None:
     for each in (any_rig, child):
         name = each.world.id
         assert root(world_at(each.journal, name, each.runner)) == each.root()
-        cells = each.world.cells["shop/orders@1"]
-        assert len(list(cells.entries())) == 70
+        assert each.world.cell_count == 70
         verdict = verify(each.journal, name)
         assert verdict.ok, verdict.first_bad
 
@@ -126,6 +125,7 @@ def as_before(journal: SqliteJournal) -> None:
 
 def exported(journal: SqliteJournal, folder: Path) -> SqliteJournal:
     """A journal that took the world in from an export."""
+    folder.mkdir(exist_ok=True)
     path = folder / "world.tally"
     with path.open("wb") as out:
         export_bundle(journal, WORLD, out)

@@ -119,7 +119,7 @@ def test_two_writers_on_one_file(tmp_path: Path) -> None:
 def test_a_newer_format_is_left_untouched(tmp_path: Path) -> None:
     """F7: a file of a newer release is refused with its format, and not changed."""
     journal = SqliteJournal(tmp_path)
-    journal._db.execute("UPDATE meta SET value=2 WHERE key='format'")
+    journal._db.execute("UPDATE meta SET value=value + 1 WHERE key='format'")
     journal.close()
     before = (tmp_path / "tally.db").read_bytes()
     with pytest.raises(Rejected) as caught:

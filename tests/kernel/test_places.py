@@ -39,7 +39,7 @@ def built(shelf: Shelf, paths: list[bytes] = PATHS) -> bytes:
 @given(st.lists(CHANGES, max_size=6))
 def test_places_are_no_part_of_a_root(batches: list[dict[bytes, bytes | None]]) -> None:
     """KN-10, ADR 0037: a store that gives places and one that gives none have the same roots."""
-    tops = {placed: EMPTY for placed in (True, False)}
+    tops = dict.fromkeys((True, False), EMPTY)
     shelves = {placed: Shelf(placed=placed) for placed in tops}
     for batch in batches:
         for placed, shelf in shelves.items():

@@ -175,7 +175,9 @@ def test_a_whole_store_reads_nothing_for_a_new_entry() -> None:
 def test_a_filter_is_paid_from_the_cache_of_branches() -> None:
     """I42: what stands before the index takes no memory of its own; half of the cache stays."""
     nodes = Nodes(Shelf(), most=200_000)
-    branches = {number.to_bytes(32, "big"): Branch("", 3, bytes(68)) for number in range(2_000)}
+    branches = {
+        number.to_bytes(32, "big"): Branch("", 3, bytes(68), bytes(10)) for number in range(2_000)
+    }
     for taken, most in ((0, 200_000), (60_000, 140_000), (180_000, 100_000)):
         nodes.leave_room(taken)
         nodes.keep(branches)

@@ -219,7 +219,7 @@ class Dated:
         self.shelf.add(made.nodes)
         self.seq += 1
         self.calendar.store.mark(self.seq)
-        self.planned.append((made.root, list(self.calendar.store.delta), self.seq))
+        self.planned.append((made.top, list(self.calendar.store.delta), self.seq))
 
     def land(self) -> None:
         """Every snapshot that was recorded is durable."""
@@ -237,7 +237,7 @@ class Dated:
         self.clean()
 
     def reopened(self) -> Calendar:
-        return Calendar(Nodes(self.shelf), self.calendar.store.root)
+        return Calendar(Nodes(self.shelf), self.calendar.store.top)
 
 
 DATES = st.lists(

@@ -115,7 +115,8 @@ def _names(reader: Reader, world: str) -> Iterator[tuple[bytes, str]]:
     """
     seen: dict[bytes, None] = {}
     for row in reader.lineage(world):
-        for name, _ in reader.blobs(row.world):
+        # In order of digest, so that a world has one export wherever it has been.
+        for name in sorted(name for name, _ in reader.blobs(row.world)):
             if name[:32] not in seen:
                 seen[name[:32]] = None
                 yield name, world

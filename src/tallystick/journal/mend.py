@@ -38,10 +38,12 @@ def mend(journal: SqliteJournal, world: str, source: Source | None = None) -> Me
     notices = [_mend_blob(journal, world, name, source) for name in damaged]
     verdict = verify(journal, world) if notices else verdict
     floor = floor_of(journal.lineage(world)).seq
+    undefined = {found.what for found in verdict.findings if found.where == "manifest"}
     for found in _of(verdict, "snapshot "):
         seq = int(found.where[9:])
-        if seq == floor:
-            continue  # what stands below it was trimmed: it cannot be made again
+        if seq == floor or found.what in undefined:
+            # What stands below a floor was trimmed, and without a definition none can be made.
+            continue
         journal.drop_snapshots(world, seq)
         notices.append(f"{found.where} was dropped ({found.what}); the node takes another")
     verdict = verify(journal, world) if notices else verdict

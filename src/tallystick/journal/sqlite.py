@@ -193,10 +193,10 @@ class SqliteJournal(SqliteReader):
     def _spilled(self, batch: Sequence[Append]) -> AbstractContextManager[None]:
         """Large blobs become files, whole and synced, before a commit names them."""
         large = [
-            (each.world, digest, data)
+            (each.world, name, data)
             for each in batch
-            for digest, data in each.blobs.items()
-            if len(data) > self._spill_bytes
+            for name, data in each.blobs.items()
+            if len(data) > self._spill_bytes and not name[32:]
         ]
         return spilled(self.files, large)
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from tallystick.errors import JournalCorrupt
+from tallystick.journal import sqlite_names as names
 from tallystick.journal.base import (
     CheckpointRow,
     Head,
@@ -23,7 +24,6 @@ from tallystick.journal.base import (
     WorkRow,
     WorldRow,
 )
-from tallystick.journal import sqlite_names as names
 from tallystick.journal.blob_files import BlobFiles, sync_file
 from tallystick.journal.refusals import trimmed, unknown_world
 from tallystick.journal.sqlite_tables import connect, first, one, told
@@ -247,8 +247,7 @@ class SqliteReader:
         while page := list(self._rows(query, (number, last, _STRETCH))):
             yield from page
             last = page[-1][0]
-        for name, size in self._nodes(number, "length(body)"):
-            yield name, size
+        yield from self._nodes(number, "length(body)")
 
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes; None for those that are damaged."""

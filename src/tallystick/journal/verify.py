@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import TallyError
+from tallystick.errors import BlobLost, TallyError
 from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
@@ -137,7 +137,7 @@ class _Check:
                 part = partial(self._snapshot, each, chain, seen)
                 self._guarded(each.seq, f"snapshot {each.seq}", part)
             for digest, seq in chain.manifests.items():
-                self._guarded(seq, "manifest", partial(self._manifest, digest))
+                self._guarded(seq, "manifest", partial(self._manifest, seq, digest))
         return self._verdict(chain, len(self.snapshots), len(kept))
 
     def is_overtaken(self) -> bool:
@@ -284,8 +284,12 @@ class _Check:
         for name in missing_below(row.document, blobs, self.present, seen):
             self._missing(row.seq, name)
 
-    def _manifest(self, digest: bytes) -> None:
-        Catalogues().load(digest, StagedBlobs(self.reader, self.world))
+    def _manifest(self, seq: int, digest: bytes) -> None:
+        try:
+            Catalogues().load(digest, StagedBlobs(self.reader, self.world))
+        except BlobLost as why:
+            self._missing(seq, canon.raw_of(why.where["blob"]))  # a copy of it would mend the rest
+            raise
 
 
 def folded(reader: Reader, world: str, upto: int | None = None) -> World:

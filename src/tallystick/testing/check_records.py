@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from tallystick.errors import NotCanonical
+from tallystick.kernel.index import bare
 from tallystick.model.frames import Sealed, open_frame, open_value
 from tallystick.model.records import (
     EffectAttempted,
@@ -44,8 +45,9 @@ def check_I13(frame: Sealed, blobs: Mapping[bytes, bytes]) -> list[Record]:  # n
         if isinstance(record, EventAdmitted):
             for target in record.to:
                 _check_documents(target, where)
-    for digest, data in blobs.items():
-        must(sha256(data).digest() == digest, "I13", f"blob {digest.hex()[:8]} has another name")
+    for name, data in blobs.items():
+        covered = sha256(bare(data) if name[32:] else data).digest()
+        must(covered == name[:32], "I13", f"blob {name.hex()[:8]} has another name")
     return records
 
 
