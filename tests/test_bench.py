@@ -70,8 +70,9 @@ def test_growth_has_its_fields(run: dict[str, Any]) -> None:
         assert row["dirty_entries"] == 0
         # What so few cells take is less than what the system takes back meanwhile.
         assert min(row["memory"]["mb_visited"], row["memory"]["mb_before"]) > 0
-        assert row["fork"].keys() == {"ms", "blobs_written", "frames_written"}
-        assert (row["fork"]["blobs_written"], row["fork"]["frames_written"]) == (0, 1)
+        assert row["fork"].keys() == {"ms", "blobs_written", "nodes_written", "frames_written"}
+        assert (row["fork"]["blobs_written"], row["fork"]["nodes_written"]) == (0, 0)
+        assert row["fork"]["frames_written"] == 1
         assert all(row[f"tick_{kind}"]["us_cpu"] > 0 for kind in ("hot", "new", "cold"))
     assert [join["units"] for join in run["scale"]["joins"]] == [5, 10]
 

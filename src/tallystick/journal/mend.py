@@ -13,8 +13,9 @@ from typing import NamedTuple
 from tallystick.errors import TallyError
 from tallystick.journal.chain import Finding
 from tallystick.journal.lineage import floor_of, reaches
+from tallystick.journal.present import named
 from tallystick.journal.sqlite import SqliteJournal
-from tallystick.journal.verify import Verdict, named, verify
+from tallystick.journal.verify import Verdict, verify
 from tallystick.kernel.index import Leaf, bare, parse_node
 from tallystick.values import canon
 

@@ -1,12 +1,26 @@
-"""Which blobs a verification has found to be there, in a bounded memory."""
+"""Which blobs a verification has found to be there, in a bounded memory, and how it names them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tallystick.journal.base import Reader
+from tallystick.kernel.index import PLACE
+from tallystick.values import canon
 
 REMEMBERED: Final = 1_000_000  # digests that are kept in memory; the others are looked up
+
+
+def shown(name: bytes) -> str:
+    """The name of a blob or a node as a finding tells it."""
+    place = f"@{int.from_bytes(name[32:], 'big')}" if name[32:] else ""
+    return canon.text_of(name[:32]) + place
+
+
+def named(text: str) -> bytes:
+    """The name that was shown so."""
+    digest, _, place = text.partition("@")
+    return canon.raw_of(digest) + (int(place).to_bytes(PLACE, "big") if place else b"")
 
 
 class Present:

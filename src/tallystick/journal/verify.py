@@ -18,12 +18,11 @@ from tallystick.journal.base import CheckpointRow, Reader, SnapshotRow
 from tallystick.journal.chain import Chain, Finding
 from tallystick.journal.checkpoints import fault_of
 from tallystick.journal.lineage import floor_of, oldest, reaches
-from tallystick.journal.present import REMEMBERED, Present
+from tallystick.journal.present import REMEMBERED, Present, shown
 from tallystick.journal.staged import StagedBlobs
 from tallystick.journal.trie import missing_below
 from tallystick.kernel import snapshot
 from tallystick.kernel.catalogues import Catalogues
-from tallystick.kernel.index import PLACE
 from tallystick.kernel.replay import open_world
 from tallystick.kernel.roots import root
 from tallystick.kernel.world import World
@@ -66,18 +65,6 @@ class Verdict(NamedTuple):
         said["root"] = None if self.root is None else canon.text_of(self.root)
         said["first_bad"] = None if bad is None else bad._asdict()
         return said
-
-
-def shown(name: bytes) -> str:
-    """The name of a blob or a node as a finding tells it."""
-    place = f"@{int.from_bytes(name[32:], 'big')}" if name[32:] else ""
-    return canon.text_of(name[:32]) + place
-
-
-def named(text: str) -> bytes:
-    """The name that was shown so."""
-    digest, _, place = text.partition("@")
-    return canon.raw_of(digest) + (int(place).to_bytes(PLACE, "big") if place else b"")
 
 
 def verify(

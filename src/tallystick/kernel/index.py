@@ -364,9 +364,8 @@ def lookup(nodes: Nodes, root: bytes, path: bytes) -> bytes | None:
         if not bits & bit:
             return None
         nth = (bits & (bit - 1)).bit_count()  # as `kid` finds it
-        begin, lies = nth * REF, nth * PLACE
-        end = begin + 32
-        name, place = joined[begin:end], places[lies : lies + PLACE]
+        end = nth * REF + 32
+        name, place = joined[end - 32 : end], places[nth * PLACE : (nth + 1) * PLACE]
         if place != NOWHERE:
             name += place
         hint = joined[end : end + 2]

@@ -139,7 +139,7 @@ def _roots(tops: dict[str, bytes]) -> dict[str, bytes]:
 def tops_of(document: Any) -> dict[str, bytes]:
     """The names of the indexes of a snapshot.
 
-    In a store that took the snapshot from elsewhere its places mean nothing, and nothing lies there.
+    Where the snapshot was taken in from elsewhere its places mean nothing, and nothing lies there.
     """
     places = document.get("places", {})
     return {name: root + places.get(name, b"") for name, root in document["roots"].items()}
