@@ -82,13 +82,13 @@ def verify(
     beside those that the journal trusts; of so many blobs at most the names are remembered.
     """
     assert level in ("quick", "full"), "replay is the kernel's business"
-    copies, left = list(checkpoints), TRIES
-    while True:
+    copies = list(checkpoints)
+    for _ in range(TRIES):
         check = _Check(reader, world, level == "full", remembered)
         verdict = check.run(copies, dict(keys or {}))
-        left -= 1
-        if verdict.ok or not left or not check.is_overtaken():
-            return verdict
+        if verdict.ok or not check.is_overtaken():
+            break
+    return verdict
 
 
 class _Check:
@@ -250,17 +250,16 @@ class _Check:
     def _check_floor(self, keys: dict[str, bytes]) -> None:
         """Where a trimmed journal begins must be signed, in a fork by the parent that was."""
         owner = oldest(self.line).world
-        rows = [row for row in self.reader.checkpoints(owner) if row.seq == self.floor.seq]
         fault: str | None = "nobody has signed where it begins"
-        for row in rows:
-            fault = fault_of(self.reader, owner, row, keys, self.floor)
+        for row in self.reader.checkpoints(owner):
+            if row.seq == self.floor.seq:
+                fault = fault_of(self.reader, owner, row, keys, self.floor)
         if fault is not None:
             self.findings.append(Finding(self.floor.seq, "floor", fault))
 
     def _snapshot(self, row: SnapshotRow, chain: Chain, seen: dict[bytes, None]) -> None:
         where = f"snapshot {row.seq}"
-        taken = chain.taken.get(row.seq)
-        if taken is not None and taken != row.root:
+        if chain.taken.get(row.seq, row.root) != row.root:
             self.findings.append(Finding(row.seq, where, "its root is not the one on record"))
             return
         blobs = StagedBlobs(self.reader, self.world)
