@@ -181,9 +181,7 @@ class _Check:
 
     def _check_chain(self) -> Chain:
         base = self.floor
-        after = base.seq
-        if not self.full:
-            after = max(after, self.head.seq - QUICK_SEQS)
+        after = base.seq if self.full else max(base.seq, self.head.seq - QUICK_SEQS)
         prev = base.hash
         if after > base.seq:
             begin = next(iter(self.reader.headers(self.world, after)), None)
