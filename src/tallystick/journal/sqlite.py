@@ -187,7 +187,7 @@ class SqliteJournal(SqliteReader):
     def _id(self, world: str) -> int:
         number = self._ids.get(world)
         if number is None:
-            number = self._ids[world] = self._place(world).id
+            number = self._ids[world] = self._standing(world).id
         return number
 
     def _spilled(self, batch: Sequence[Append]) -> AbstractContextManager[None]:

@@ -47,7 +47,7 @@ _MOST: Final = 2**62
 _STRETCH: Final = 256
 
 
-class Place(NamedTuple):
+class Standing(NamedTuple):
     """What is kept of one world beside its frames."""
 
     id: int
@@ -100,35 +100,35 @@ class SqliteReader:
 
     # ---- worlds -----------------------------------------------------------------------------
 
-    def _place(self, world: str) -> Place:
+    def _standing(self, world: str) -> Standing:
         with told(self._path):
             found = first(self._db, f"{_WORLD} WHERE w.uuid=?", (world,))
         if found is None:
             raise unknown_world(world)
-        return Place(*found)
+        return Standing(*found)
 
     def lineage(self, world: str) -> list[WorldRow]:
         """The world, its parent, and so on."""
-        return [place.row() for place in self._ancestors(world)]
+        return [standing.row() for standing in self._ancestors(world)]
 
-    def _ancestors(self, world: str) -> list[Place]:
-        places = [self._place(world)]
-        while (parent := places[-1].parent) is not None:
-            places.append(self._place(parent))
-        return places
+    def _ancestors(self, world: str) -> list[Standing]:
+        line = [self._standing(world)]
+        while (parent := line[-1].parent) is not None:
+            line.append(self._standing(parent))
+        return line
 
     def worlds(self) -> list[WorldRow]:
         """All worlds, in the order they began."""
-        return [Place(*found).row() for found in self._rows(f"{_WORLD} ORDER BY w.id")]
+        return [Standing(*found).row() for found in self._rows(f"{_WORLD} ORDER BY w.id")]
 
     def forks(self, world: str) -> list[str]:
         """The children of a world, in the order they were forked."""
         query = "SELECT uuid FROM world WHERE parent=? ORDER BY id"
-        return [str(found[0]) for found in self._rows(query, (self._place(world).id,))]
+        return [str(found[0]) for found in self._rows(query, (self._standing(world).id,))]
 
     def head(self, world: str) -> Head:
         """Where the world's journal ends."""
-        return self._place(world).head()
+        return self._standing(world).head()
 
     def aliases(self) -> dict[str, str]:
         """World by alias, oldest alias first."""
@@ -140,69 +140,69 @@ class SqliteReader:
         query = "SELECT uuid FROM alias a JOIN world w ON w.id = a.world WHERE name=?"
         with told(self._path):
             found = first(self._db, query, (name,))
-        return str(found[0]) if found is not None else self._place(name).world
+        return str(found[0]) if found is not None else self._standing(name).world
 
     # ---- frames -----------------------------------------------------------------------------
 
     def read(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[Sealed]:
         """Frames behind a sequence; one that holds `upto` is read whole, as frames are atomic."""
-        for place, prev, row in self._frames(_FRAMES, world, after, upto):
+        for standing, prev, row in self._frames(_FRAMES, world, after, upto):
             seq, last, digest, body = row
-            yield Sealed(place.world, seq, last, prev, digest, body)
+            yield Sealed(standing.world, seq, last, prev, digest, body)
 
     def headers(self, world: str, after: int = 0, upto: int | None = None) -> Iterator[FrameHeader]:
         """What listings show of the same frames."""
-        for place, prev, row in self._frames(_HEADERS, world, after, upto):
+        for standing, prev, row in self._frames(_HEADERS, world, after, upto):
             seq, last, digest, epoch, flushed_ns = row
             count = last - seq + 1
-            yield FrameHeader(place.world, seq, last, prev, digest, epoch, flushed_ns, count)
+            yield FrameHeader(standing.world, seq, last, prev, digest, epoch, flushed_ns, count)
 
     def _frames(
         self, query: str, world: str, after: int, upto: int | None
-    ) -> Iterator[tuple[Place, bytes, Any]]:
+    ) -> Iterator[tuple[Standing, bytes, Any]]:
         lines = self._ancestors(world)
         # Who reads all reads up to where it ends now, however much comes meanwhile.
         most = lines[0].head_seq if upto is None else upto
-        for at, place in reversed(list(enumerate(lines))):
+        for at, standing in reversed(list(enumerate(lines))):
             # A child begins behind its fork point, whatever its parent wrote later.
             stop = min([most, *(child.fork_seq or 0 for child in lines[:at])])
-            begin = max(after, place.fork_seq or 0)
+            begin = max(after, standing.fork_seq or 0)
             if begin >= stop:
                 continue
-            if begin < place.base_seq:
-                raise trimmed(place.world, place.base_seq)
-            start, prev = self._before(place, begin)
-            for row in self._stretches(query, place, (start, begin, stop)):
-                yield place, prev, row
+            if begin < standing.base_seq:
+                raise trimmed(standing.world, standing.base_seq)
+            start, prev = self._before(standing, begin)
+            for row in self._stretches(query, standing, (start, begin, stop)):
+                yield standing, prev, row
                 prev = row[2]
 
-    def _stretches(self, query: str, place: Place, span: tuple[int, int, int]) -> Iterator[Any]:
+    def _stretches(self, query: str, standing: Standing, span: tuple[int, int, int]) -> Iterator[Any]:
         """The rows of a world behind `begin` up to `stop`; a trim meanwhile leaves no gap."""
         start, begin, stop = span
         count = _STRETCH
         while count == _STRETCH:
             count = 0
-            rows = self._rows(query, (place.id, start, begin, stop, _STRETCH))
+            rows = self._rows(query, (standing.id, start, begin, stop, _STRETCH))
             for count, row in enumerate(rows, 1):
                 if count == 1 and row[0] > begin + 1:
-                    self._untrimmed(place, begin)  # sees the file as the rows do
+                    self._untrimmed(standing, begin)  # sees the file as the rows do
                 start, begin = row[1] + 1, row[1]
                 yield row
             if count == 0:
-                self._untrimmed(place, begin)
+                self._untrimmed(standing, begin)
 
-    def _untrimmed(self, place: Place, after: int) -> None:
-        base = self._place(place.world).base_seq
+    def _untrimmed(self, standing: Standing, after: int) -> None:
+        base = self._standing(standing.world).base_seq
         if after < base:
-            raise trimmed(place.world, base)
+            raise trimmed(standing.world, base)
 
-    def _before(self, place: Place, after: int) -> tuple[int, bytes]:
+    def _before(self, standing: Standing, after: int) -> tuple[int, bytes]:
         """Where the first frame behind a sequence begins, and the hash of the one before it."""
         with told(self._path):
-            start = one(self._db, _START, (place.id, after + 1))[0] or 0
+            start = one(self._db, _START, (standing.id, after + 1))[0] or 0
             query = "SELECT hash FROM frame WHERE world=? AND seq<? ORDER BY seq DESC LIMIT 1"
-            found = first(self._db, query, (place.id, start))
-        return start, place.base_hash if found is None else found[0]
+            found = first(self._db, query, (standing.id, start))
+        return start, standing.base_hash if found is None else found[0]
 
     # ---- blobs ------------------------------------------------------------------------------
 
@@ -224,9 +224,9 @@ class SqliteReader:
         """Where to look for the blobs of a world, and up to which sequence."""
         line: list[tuple[int, str, int]] = []
         upto = _MOST
-        for place in self._ancestors(world):
-            line.append((place.id, place.world, upto))
-            upto = min(upto, place.fork_seq or 0)
+        for standing in self._ancestors(world):
+            line.append((standing.id, standing.world, upto))
+            upto = min(upto, standing.fork_seq or 0)
         return tuple(line)
 
     def _whole(self, world: str, name: bytes, body: bytes | None) -> bytes:
@@ -243,7 +243,7 @@ class SqliteReader:
     def blobs(self, world: str) -> Iterator[tuple[bytes, int]]:
         """Name and size of every blob and node of the world's own."""
         query = "SELECT hash, size FROM blob WHERE world=? AND hash>? ORDER BY hash LIMIT ?"
-        number, last = self._place(world).id, b""
+        number, last = self._standing(world).id, b""
         while page := list(self._rows(query, (number, last, _STRETCH))):
             yield from page
             last = page[-1][0]
@@ -252,7 +252,7 @@ class SqliteReader:
     def contents(self, world: str) -> Iterator[tuple[bytes, bytes | None]]:
         """The same with their bytes; None for those that are damaged."""
         query = "SELECT hash, body FROM blob WHERE world=? AND hash>? ORDER BY hash LIMIT ?"
-        number, after, last = self._place(world).id, None, b""
+        number, after, last = self._standing(world).id, None, b""
         while after != last:
             after = last
             for digest, body in self._rows(query, (number, after, _STRETCH)):
@@ -290,11 +290,11 @@ class SqliteReader:
         """The last sequence of the world's own that was flushed before a time; 0 for none."""
         query = "SELECT max(last) FROM frame WHERE world=? AND flushed_ns<?"
         with told(self._path):
-            return int(one(self._db, query, (self._place(world).id, at_ns))[0] or 0)
+            return int(one(self._db, query, (self._standing(world).id, at_ns))[0] or 0)
 
     def added(self, world: str, name: bytes) -> int:
         """The sequence behind which a blob or a node was added."""
-        query = names.at(self._place(world).id, name, "SELECT added_seq")
+        query = names.at(self._standing(world).id, name, "SELECT added_seq")
         with told(self._path):
             found = first(self._db, *query)
         return -1 if found is None else int(found[0])
@@ -313,10 +313,10 @@ class SqliteReader:
         """Own snapshots, and those of the parent up to the fork point."""
         query = "SELECT seq, root, blob, pinned, at_ns FROM snapshot WHERE world=? ORDER BY seq"
         made: list[SnapshotRow] = []
-        for place in reversed(self._ancestors(world)):
-            if place.fork_seq is not None:
-                made = [row for row in made if row.seq <= place.fork_seq]
-            for seq, root, document, pinned, at_ns in self._rows(query, (place.id,)):
+        for standing in reversed(self._ancestors(world)):
+            if standing.fork_seq is not None:
+                made = [row for row in made if row.seq <= standing.fork_seq]
+            for seq, root, document, pinned, at_ns in self._rows(query, (standing.id,)):
                 made.append(SnapshotRow(seq, root, document, bool(pinned), at_ns))
         return made
 
@@ -326,7 +326,7 @@ class SqliteReader:
             "SELECT seq, head, root, manifest, epoch, at_ns, seal FROM checkpoint"
             " WHERE world=? ORDER BY seq"
         )
-        return [CheckpointRow(*row) for row in self._rows(query, (self._place(world).id,))]
+        return [CheckpointRow(*row) for row in self._rows(query, (self._standing(world).id,))]
 
     def tokens(self) -> list[TokenRow]:
         """All tokens."""
@@ -343,7 +343,7 @@ class SqliteReader:
             "SELECT intent, effect, pool, state, attempt, owner, lease_id, lease_until, opened_seq"
             " FROM work WHERE world=? ORDER BY opened_seq, intent"
         )
-        return [WorkRow(*row) for row in self._rows(query, (self._place(world).id,))]
+        return [WorkRow(*row) for row in self._rows(query, (self._standing(world).id,))]
 
     def meta(self) -> dict[str, Any]:
         """What the file says of itself: format, node_id, created_ns, made_by."""
