@@ -440,7 +440,8 @@ class SqliteJournal(SqliteReader):
         """Put sound bytes where damaged or missing ones are; the damaged file is set aside."""
         assert names.is_whole(name, data), "a blob is restored by its hash"
         large = not name[32:] and len(data) > self._spill_bytes
-        self.files.set_aside(world, name[:32])
+        if not name[32:]:
+            self.files.set_aside(world, name)
         with self._writing():
             if large:
                 self.files.write(world, name, data)

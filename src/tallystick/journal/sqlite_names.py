@@ -46,11 +46,14 @@ def place_of(number: int) -> bytes:
     return (number & (1 << _BITS) - 1).to_bytes(PLACE, "big")
 
 
+def _number(world: int, name: bytes) -> int:
+    return world << _BITS | int.from_bytes(name[32:], "big")
+
+
 def at(world: int, name: bytes, what: str, more: str = "", *values: Any) -> Query:
     """A statement about what lies under a name in a world."""
     if name[32:]:
-        number = world << _BITS | int.from_bytes(name[32:], "big")
-        return f"{what} {_NODE}{more}", (number, name[:32], *values)
+        return f"{what} {_NODE}{more}", (_number(world, name), name[:32], *values)
     return f"{what} {_BLOB}{more}", (world, name, *values)
 
 
@@ -73,15 +76,13 @@ def node_rows(world: int, blobs: Mapping[bytes, bytes], seq: int) -> Iterator[tu
     """The rows of what has one."""
     for name, data in blobs.items():
         if name[32:]:
-            number = world << _BITS | int.from_bytes(name[32:], "big")
-            yield number, name[:32], data, seq
+            yield _number(world, name), name[:32], data, seq
 
 
 def mended(world: int, name: bytes, data: bytes, *, large: bool) -> Query:
     """A statement that puts sound bytes under a name."""
     if name[32:]:
-        number = world << _BITS | int.from_bytes(name[32:], "big")
-        return _MEND_NODE, (number, name[:32], data)
+        return _MEND_NODE, (_number(world, name), name[:32], data)
     return _MEND_BLOB, (world, name, len(data), None if large else data)
 
 

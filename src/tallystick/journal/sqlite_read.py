@@ -176,7 +176,9 @@ class SqliteReader:
                 yield standing, prev, row
                 prev = row[2]
 
-    def _stretches(self, query: str, standing: Standing, span: tuple[int, int, int]) -> Iterator[Any]:
+    def _stretches(
+        self, query: str, standing: Standing, span: tuple[int, int, int]
+    ) -> Iterator[Any]:
         """The rows of a world behind `begin` up to `stop`; a trim meanwhile leaves no gap."""
         start, begin, stop = span
         count = _STRETCH

@@ -103,7 +103,7 @@ def upgrade_in_pieces() -> None:
 
     def hasty(db: Any, version: int) -> None:
         later = sqlite_tables.FORMAT
-        if version == later - 1:
+        if version < later:
             db.execute("UPDATE meta SET value=? WHERE key='format'", (later,))
             Path(db.db_filename("main")).with_name("upgrading").touch()
             time.sleep(0.2)
