@@ -49,10 +49,10 @@ class DiskJournal:
         """Where the world's journal ends."""
         return self._journal.head(world)
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
+    def blob(self, world: str, name: bytes) -> bytes | None:
         """The bytes behind a digest."""
         self.reads += 1
-        return self._journal.blob(world, digest)
+        return self._journal.blob(world, name)
 
     def room(self, world: str) -> int:
         """The first free place for a node."""

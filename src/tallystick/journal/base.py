@@ -201,8 +201,8 @@ class Reader(History, Protocol):
         """The same with their bytes, each checked against its digest; None for damaged ones."""
         ...
 
-    def added(self, world: str, digest: bytes) -> int:
-        """The sequence behind which a blob of the world's own was added; -1 when there is none."""
+    def added(self, world: str, name: bytes) -> int:
+        """The sequence behind which a blob or node of its own was added; -1 when there is none."""
         ...
 
     def faults(self) -> list[str]:

@@ -466,15 +466,17 @@ class SqliteJournal(SqliteReader):
         """Remove those of these blobs that were added before a sequence."""
         number, limit = self._id(world), 2**62 if before is None else before
         gone = [
-            (name, *row) for name in blobs for row in self._rows(*names.older(number, name, limit))
+            (name, size, is_file)
+            for name in blobs
+            for size, is_file in self._rows(*names.older(number, name, limit))
         ]
         with self._atomic():
             for name, _, _ in gone:
                 self._db.execute(*names.at(number, name, "DELETE"))
-            self._db.executemany(tables.UNOPENABLE, [(number, row[0]) for row in gone])
-        for name in [row[0] for row in gone if row[2]]:
+            self._db.executemany(tables.UNOPENABLE, [(number, name) for name, _, _ in gone])
+        for name in [name for name, _, is_file in gone if is_file]:
             self.files.remove(world, name)
-        return Swept(len(gone), sum(row[1] for row in gone))
+        return Swept(len(gone), sum(size for _, size, _ in gone))
 
     def tidy(self, world: str, shelf: Path) -> None:
         """Remove the files of one folder that no row names, and what was never finished."""

@@ -82,13 +82,13 @@ def verify(
     beside those that the journal trusts; of so many blobs at most the names are remembered.
     """
     assert level in ("quick", "full"), "replay is the kernel's business"
-    copies = list(checkpoints)
-    for _ in range(TRIES):
+    copies, left = list(checkpoints), TRIES
+    while True:
         check = _Check(reader, world, level == "full", remembered)
         verdict = check.run(copies, dict(keys or {}))
-        if verdict.ok or not check.is_overtaken():
-            break
-    return verdict
+        left -= 1
+        if verdict.ok or not left or not check.is_overtaken():
+            return verdict
 
 
 class _Check:

@@ -54,9 +54,9 @@ class SplitJournal:
         """Where the world's journal ends."""
         return self._reader.head(world)
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
+    def blob(self, world: str, name: bytes) -> bytes | None:
         """The bytes behind a digest."""
-        return self._reader.blob(world, digest)
+        return self._reader.blob(world, name)
 
     def room(self, world: str) -> int:
         """The first free place for a node."""

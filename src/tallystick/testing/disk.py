@@ -85,9 +85,9 @@ class SimJournal:
         """The head as the node sees it."""
         return self._view.head(world)
 
-    def blob(self, world: str, digest: bytes) -> bytes | None:
+    def blob(self, world: str, name: bytes) -> bytes | None:
         """A blob as the node sees it."""
-        return self._view.blob(world, digest)
+        return self._view.blob(world, name)
 
     def room(self, world: str) -> int:
         """The first free place as the node sees it."""
