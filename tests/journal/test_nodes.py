@@ -242,4 +242,4 @@ def test_memory_gives_places_as_a_file_does() -> None:
     last = max(name[32:] for name in nodes(journal))
     assert journal.room(WORLD) == int.from_bytes(last, "big") + 1
     assert len(last) == PLACE
-    assert rig.root()
+    assert root(world_at(journal, WORLD, rig.runner)) == rig.root()
